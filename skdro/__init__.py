@@ -1,0 +1,3 @@
+"""Distributionally robust, federated and differentially private estimators for scikit-learn."""
+
+__version__ = "0.1.0.dev0"

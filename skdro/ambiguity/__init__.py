@@ -1,0 +1,1 @@
+"""What nature may change: transport costs and their dual norms, label flips, worst cases."""

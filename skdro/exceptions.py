@@ -1,0 +1,13 @@
+"""Warnings and errors of the package, each with the name that a user filters or catches by."""
+
+
+class SingleClientWarning(UserWarning):
+    """A federated estimator was fitted without `groups`, so all records count as one client."""
+
+
+class ConstantModelWarning(UserWarning):
+    """The radius is so large that the robust model gives every record the same label."""
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something outside the noisy releases of a private fit depends on the data, or the noise is known."""
