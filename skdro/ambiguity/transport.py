@@ -1,8 +1,8 @@
 """Transport norms: what it costs nature to move a record, and the dual norm that this puts on the model.
 
 A `TransportNorm` bundles the norm of the cost ||x - x'||, its dual norm ||.||_*, and a direction v with
-||v|| <= 1 and <v, d> = ||d||_*.  The table `TRANSPORT_NORMS` maps an estimator's string to a component; nothing
-below the estimators branches on that string.
+||v|| <= 1 and <v, d> = ||d||_*. The table `TRANSPORT_NORMS` maps an estimator's string to a component; no
+code below the estimators branches on that string.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,14 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["TRANSPORT_NORMS", "TransportNorm", "pair_distances", "spread", "spread_subgradient", "widest_pair"]
+__all__ = [
+    "TRANSPORT_NORMS",
+    "TransportNorm",
+    "pair_distances",
+    "spread",
+    "spread_subgradient",
+    "widest_pair",
+]
 
 
 @dataclass(frozen=True)

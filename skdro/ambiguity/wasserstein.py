@@ -6,8 +6,8 @@ Nature may move a record from (x, y) to (x', y') at cost ||x - x'|| + kappa 1{y 
     F(M) = min over lam >= phi(M) of  lam r + sum_n w_n max(a_n, b_n - kappa lam),
     phi(M) = max_{i,j} ||m_i - m_j||_*,
 
-where a_n is the record's own loss and b_n its loss under the worst wrong label, which is the lowest-scoring one.
-The intercept is part of the scores but not of phi: it is neither transported nor penalised.
+where a_n is the record's own loss and b_n its loss under the worst wrong label, which is the lowest-scoring
+one. The intercept is part of the scores but not of phi: it is neither transported nor penalised.
 """
 
 from dataclasses import dataclass
@@ -74,8 +74,9 @@ def record_terms(scores: np.ndarray, y: np.ndarray) -> RecordTerms:
 def flip_gain(scores: np.ndarray, y: np.ndarray, own_loss: np.ndarray) -> np.ndarray:
     """max(0, b_n - a_n): how much worse the worst wrong label is than the record's own, without finding it.
 
-    With s_y the score of the own label, b_n - a_n = s_y - min_k s_k + max(0, 1 - a_n) wherever that is positive
-    (write b_n with the two cases s_y above or below the best rival), so one pass over the scores is enough.
+    With s_y the score of the own label, b_n - a_n = s_y - min_k s_k + max(0, 1 - a_n) wherever that is
+    positive (write b_n with the two cases s_y above or below the best rival), so one pass over the scores is
+    enough.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def optimal_multiplier(
     """The lam >= phi that minimises  lam r + sum_n w_n max(a_n, b_n - kappa lam)  for fixed losses.
 
     The slope r - kappa * (weight of the records whose flip is active) turns non-negative at the first gain
-    (b_n - a_n) / kappa above which at most r / kappa of the weight remains.  **It can exceed phi**; taking phi
+    (b_n - a_n) / kappa above which at most r / kappa of the weight remains. **It can exceed phi**; taking phi
     instead solves another problem.
 
     Parameters
@@ -181,7 +182,7 @@ class RobustRisk:
         return self._objective(terms, lam), lam
 
     def value_at(self, M: np.ndarray, lam: float) -> float:
-        """lam r + sum_n w_n max(a_n, b_n - kappa lam), for any lam; a bound on F(M) if lam >= phi(M)."""
+        """Risk lam r + sum_n w_n max(a_n, b_n - kappa lam), for any lam; a bound on F(M) if lam >= phi(M)."""
         return self._objective(record_terms(self.X @ M.T, self.y), lam)
 
     def _objective(self, terms, lam):
