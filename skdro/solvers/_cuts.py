@@ -53,6 +53,29 @@ class BundleState:
     inverse: np.ndarray
 
 
+@dataclass(frozen=True)
+class ModelMinimum:
+    """Minimiser of the model plus the proximal term, and what its exactly feasible multipliers prove.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n_classes, n_columns)
+    lam : float
+    bound : float
+        No larger than the least of the risk plus the proximal term.
+    slope : ndarray of shape (n_classes, n_columns)
+        W: the risk is nowhere below  <W, M> + offset.
+    offset : float
+        sum_j a_j c_j.
+    """
+
+    M: np.ndarray
+    lam: float
+    bound: float
+    slope: np.ndarray
+    offset: float
+
+
 class Cuts:
     """Growing table of cuts with the quadratic program over them; lives for one solve.
 
@@ -121,8 +144,8 @@ class Cuts:
         self._take(state, max(len(self.offsets), 2 * len(state.offsets)))
         self.basis.support = state.support.tolist()
 
-    def minimise_model(self, centre: np.ndarray, rho: float, tol: float) -> tuple[np.ndarray, float, float]:
-        """Minimiser M of the model plus rho/2 ||M - centre||^2, its lam, and a certified lower bound.
+    def minimise_model(self, centre: np.ndarray, rho: float, tol: float) -> "ModelMinimum":
+        """Minimise the model plus rho/2 ||M - centre||^2.
 
         Parameters
         ----------
@@ -146,7 +169,13 @@ class Cuts:
         weights = feasible_weights(self.weights[:n], units, self.radius)
         W = weights @ slopes
         bound = float(weights @ reward - W @ W / (2 * rho))
-        return (A - W / rho).reshape(centre.shape), max(float(multipliers[1]) / rho, 0.0), bound
+        return ModelMinimum(
+            (A - W / rho).reshape(centre.shape),
+            max(float(multipliers[1]) / rho, 0.0),
+            bound,
+            W.reshape(centre.shape),
+            float(weights @ self.offsets[:n]),
+        )
 
     def _solve(self, program, mass, tol):
         """Solve the quadratic program in place; should it fail, the weights still give a valid bound."""
@@ -193,7 +222,11 @@ def feasible_weights(weights: np.ndarray, units: np.ndarray, radius: float) -> n
     """
     weights = np.maximum(weights, 0.0)
     a = weights * units[0]
-    a /= a.sum()
+    total = a.sum()
+    if total > 0:
+        a /= total
+    else:
+        a[_START] = 1.0
     flips = float((units[1] * units[0]) @ a)
     if flips > radius:
         a *= radius / flips
