@@ -103,7 +103,8 @@ class CentredRisk:
         present = share > 0
         own = upper * np.maximum(1.0 / share[present], length[present] / radius) - 1.0
         if not np.isfinite(kappa):
-            return own.max() + (not present.all())
+            # a single class that occurs has no spread, whatever its bound says of the others
+            return max(own.max(), 0.0) + (not present.all())
         flipped = upper * max(1.0, kappa / radius) - 1.0
         return flipped if not present.all() else min(own.max(), flipped)
 

@@ -149,6 +149,13 @@ def test_large_radius_gives_the_constant_model():
     assert_allclose(solution.M[:, :-1], 0.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("kappa", [0.5, np.inf])
+def test_a_single_label(kappa):
+    problem = make_problem(K=3, kappa=kappa, radius=1e-3)
+    problem = dataclasses.replace(problem, y=np.ones_like(problem.y))
+    assert_solves(problem, solve_central(problem))
+
+
 def test_rows_sum_to_zero():
     assert_allclose(solve_central(make_problem(K=4)).M.sum(axis=0), 0.0, atol=1e-9)
 
