@@ -1,3 +1,7 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
+from .estimators.federated import FedDROClassifier
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["FedDROClassifier", "__version__"]

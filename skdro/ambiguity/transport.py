@@ -1,8 +1,8 @@
 """Transport norms: what it costs nature to move a record, and the dual norm that this puts on the model.
 
 A `TransportNorm` bundles the norm of the cost ||x - x'||, its dual norm ||.||_*, and a direction v with
-||v|| <= 1 and <v, d> = ||d||_*.  The table `TRANSPORT_NORMS` maps an estimator's string to a component; nothing
-below the estimators branches on that string.
+||v|| <= 1 and <v, d> = ||d||_*.  The table `TRANSPORT_NORMS` maps an estimator's string to a component;
+nothing below the estimators branches on that string.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import pdist
 
-__all__ = ["TRANSPORT_NORMS", "TransportNorm", "spread", "spread_subgradient", "widest_pair"]
+__all__ = ["TRANSPORT_NORMS", "TransportNorm", "pairs_in_spread", "spread", "spread_subgradient", "widest_pair"]
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,16 @@ TRANSPORT_NORMS = {
 }
 
 
-def _pairs(n_classes, present):
-    """Index pairs i < j that count in phi: all, or those with a label that occurs."""
-    i, j = np.triu_indices(n_classes, k=1)
-    if present is None:
-        return i, j, slice(None)
-    keep = np.flatnonzero(present[i] | present[j])
-    return i[keep], j[keep], keep
+def pairs_in_spread(n_classes: int, present: np.ndarray | None = None) -> np.ndarray:
+    """Pairs i < j of classes that count in phi, shape (n_pairs, 2).
+
+    All pairs; or, when labels are trusted, those with a label that occurs (mask `present`).
+    """
+    pairs = np.column_stack(np.triu_indices(n_classes, k=1))
+    return pairs if present is None else pairs[present[pairs].any(axis=1)]
 
 
-def widest_pair(
-    W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
-) -> tuple[float, int, int]:
+def widest_pair(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> tuple[float, int, int]:
     """phi(W) = max over pairs of ||w_i - w_j||_* and the pair that attains it.
 
     Parameters
@@ -94,10 +92,16 @@ def widest_pair(
     phi : float
     i, j : int
     """
-    i, j, keep = _pairs(len(W), present)
-    distances = pdist(W, norm.metric)[keep]
+    n_classes = len(W)
+    distances = pdist(W, norm.metric)
+    if present is not None:
+        i, j = np.triu_indices(n_classes, k=1)
+        distances[~(present[i] | present[j])] = -1.0
     best = int(distances.argmax())
-    return float(distances[best]), int(i[best]), int(j[best])
+    # pdist lists the pairs of triu_indices in the same order
+    i = int(n_classes - 2 - np.floor((np.sqrt(4 * n_classes * (n_classes - 1) - 8 * best - 7) - 1) / 2))
+    j = best + 1 - i * (2 * n_classes - i - 3) // 2
+    return float(distances[best]), i, int(j)
 
 
 def spread(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> float:

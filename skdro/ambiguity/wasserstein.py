@@ -6,7 +6,7 @@ Nature may move a record from (x, y) to (x', y') at cost ||x - x'|| + kappa 1{y 
     F(M) = min over lam >= phi(M) of  lam r + sum_n w_n max(a_n, b_n - kappa lam),
     phi(M) = max_{i,j} ||m_i - m_j||_*,
 
-where a_n is the record's own loss and b_n its loss under the worst wrong label, which is the lowest-scoring one.
+where a_n is the record's own loss and b_n its loss under the worst wrong label, the lowest-scoring one.
 The intercept is part of the scores but not of phi: it is neither transported nor penalised.
 """
 
@@ -77,8 +77,8 @@ def optimal_multiplier(
     """The lam >= phi that minimises  lam r + sum_n w_n max(a_n, b_n - kappa lam)  for fixed losses.
 
     The slope r - kappa * (weight of the records whose flip is active) turns non-negative at the first gain
-    (b_n - a_n) / kappa above which at most r / kappa of the weight remains.  **It can exceed phi**; taking phi
-    instead solves another problem.
+    (b_n - a_n) / kappa above which at most r / kappa of the weight remains.  **It can exceed phi**; taking
+    phi instead solves another problem.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class RobustRisk:
         return self._objective(terms, lam), lam
 
     def value_at(self, M: np.ndarray, lam: float) -> float:
-        """lam r + sum_n w_n max(a_n, b_n - kappa lam), for any lam; a bound on F(M) if lam >= phi(M)."""
+        """Objective at a given lam: an upper bound on F(M) if lam >= phi(M)."""
         return self._objective(record_terms(self.X @ M.T, self.y), lam)
 
     def _objective(self, terms, lam):

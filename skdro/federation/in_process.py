@@ -1,0 +1,94 @@
+"""The round loop in one process: clients under joblib, the server in between.
+
+How clients are grouped into tasks depends on the number of clients only, never on `n_jobs`, and replies are
+reduced in client order: every backend and every number of workers gives the same model, bit for bit.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from .client_data import ClientBlock
+from .protocol import Algorithm
+
+__all__ = ["Monitor", "run"]
+
+
+class Monitor(Protocol):
+    """Who watches the rounds."""
+
+    def begin(self) -> None:
+        """A round begins."""
+
+    def end(self, server_state: Any) -> bool:
+        """A round has ended; returns whether to stop."""
+
+
+def run(
+    algorithm: Algorithm,
+    block: ClientBlock,
+    shape: tuple[int, ...],
+    n_rounds: int,
+    n_jobs: int | None = None,
+    *,
+    clients_per_task: int = 1,
+    participants: Callable[[int], list[int]] | None = None,
+    monitor: Monitor | None = None,
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """Run rounds until `n_rounds`, until the algorithm has finished, or until the monitor stops them.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    block : ClientBlock
+        All clients.
+    shape : tuple of int
+        Shape of the model.
+    n_rounds : int
+    n_jobs : int, optional
+        Workers, as in joblib; the user's `joblib.parallel_config` decides on the backend.
+    clients_per_task : int, default=1
+        Clients whose steps run in one task.
+    participants : callable, optional
+        Maps a round's number to the sorted indices of the tasks that take part; all do if not given.
+    monitor : Monitor, optional
+
+    Returns
+    -------
+    server_state
+        After the last round.
+    history : dict of str to ndarray of shape (rounds,)
+        The algorithm's report of each round.
+    """
+    cuts = range(0, block.n_clients, clients_per_task)
+    blocks = [block.subset(start, min(start + clients_per_task, block.n_clients)) for start in cuts]
+    states = [algorithm.client_start(part) for part in blocks]
+    server = algorithm.server_start(block.n_clients, shape)
+    reports = []
+    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+        for t in range(n_rounds):
+            if monitor is not None:
+                monitor.begin()
+            tasks = range(len(blocks)) if participants is None else participants(t)
+            broadcast = algorithm.broadcast(server)
+            answers = parallel(delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks)
+            replies, clients = [], []
+            for k, (task_replies, state) in zip(tasks, answers, strict=True):
+                states[k] = state
+                replies += task_replies
+                clients += range(cuts[k], cuts[k] + len(task_replies))
+            server = algorithm.server_step(server, replies, clients)
+            reports.append(algorithm.report(server))
+            stop = monitor is not None and monitor.end(server)
+            if stop or algorithm.finished(server):
+                break
+    return server, {name: np.array([report[name] for report in reports]) for name in reports[0]}
+
+
+def _one_task(algorithm, state, block, broadcast):
+    # one BLAS thread a worker: clients are the parallelism, and sums must not depend on the thread count
+    with threadpool_limits(limits=1):
+        return algorithm.client_step(state, block, broadcast)
