@@ -84,14 +84,14 @@ def solve_prox(problem: RobustRisk, centre: np.ndarray, rho: float) -> ConicSolu
 def _compiled(problem, with_prox):
     if not hasattr(_cache, "compile"):
         _cache.compile = lru_cache(maxsize=64)(_CompiledProblem)
-    pairs = pairs_in_spread(problem.n_classes, problem.labels_in_phi)
+    i, j = pairs_in_spread(problem.n_classes, problem.labels_in_phi)
     return _cache.compile(
         problem.X.shape,
         problem.n_classes,
         problem.n_features,
         problem.ball.norm,
         np.isfinite(problem.ball.kappa),
-        tuple(map(tuple, pairs.tolist())),
+        tuple(zip(i.tolist(), j.tolist(), strict=True)),
         with_prox,
     )
 
