@@ -114,9 +114,7 @@ def pair_distances(
     return norm.dual(W[i] - W[j]), i, j
 
 
-def widest_pair(
-    W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
-) -> tuple[float, int, int]:
+def widest_pair(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> tuple[float, int, int]:
     """phi(W) = max over pairs of ||w_i - w_j||_* and the pair that attains it.
 
     Parameters

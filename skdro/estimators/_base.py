@@ -112,7 +112,7 @@ class FederatedMixin:
                 f"{type(self).__name__} was fitted without groups, so all rows count as one client. Pass "
                 f"fit(X, y, groups=client_labels); {where}. A constant groups array silences this warning.",
                 SingleClientWarning,
-                stacklevel=3,
+                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
             )
         return encode_groups(groups, n_rows)
 

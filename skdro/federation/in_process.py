@@ -5,11 +5,12 @@ reduced in client order: every backend and every number of workers gives the sam
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .client_data import ClientBlock
 from .protocol import Algorithm
@@ -68,7 +69,8 @@ def run(
     states = [algorithm.client_start(part) for part in blocks]
     server = algorithm.server_start(block.n_clients, shape)
     reports = []
-    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+    # one BLAS thread a worker: clients are the parallelism, and sums must not depend on the number of threads
+    with _blas().limit(limits=1), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for t in range(n_rounds):
             if monitor is not None:
                 monitor.begin()
@@ -89,6 +91,11 @@ def run(
 
 
 def _one_task(algorithm, state, block, broadcast):
-    # one BLAS thread a worker: clients are the parallelism, and sums must not depend on the thread count
-    with threadpool_limits(limits=1):
+    with _blas().limit(limits=1):  # a worker process has limits of its own
         return algorithm.client_step(state, block, broadcast)
+
+
+@cache
+def _blas():
+    """Controller of the process's BLAS; made once, since finding the libraries takes milliseconds."""
+    return ThreadpoolController()
