@@ -12,7 +12,7 @@ never flatters.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, expm1, inf, isfinite, log, pi, sqrt
+from math import exp, expm1, inf, log, pi, sqrt
 from numbers import Real
 
 from scipy.optimize import brentq
@@ -34,6 +34,9 @@ __all__ = [
 SLACK = 1e-11
 """Relative distance by which a root is moved to its safe side; well above the error of the root finder."""
 
+MIN_EPSILON = 1e-9
+"""Smallest epsilon whose noise is computed to full accuracy."""
+
 
 def check_budget(epsilon: float, delta: float) -> None:
     """Refuse a budget that means nothing.
@@ -41,7 +44,7 @@ def check_budget(epsilon: float, delta: float) -> None:
     Parameters
     ----------
     epsilon : float
-        Finite and > 0.
+        Finite and >= `MIN_EPSILON`.
     delta : float
         In (0, 1).
 
@@ -58,8 +61,8 @@ def check_budget(epsilon: float, delta: float) -> None:
     ...
     ValueError: delta must be a number in (0, 1); got 1.0.
     """
-    if not (_is_number(epsilon) and 0 < epsilon < inf):
-        raise ValueError(f"epsilon must be a finite number > 0; got {epsilon!r}.")
+    if not (_is_number(epsilon) and MIN_EPSILON <= epsilon < inf):
+        raise ValueError(f"epsilon must be a finite number > 0, at least {MIN_EPSILON:g}; got {epsilon!r}.")
     if not (_is_number(delta) and 0 < delta < 1):
         raise ValueError(f"delta must be a number in (0, 1); got {delta!r}.")
 
@@ -96,9 +99,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        >= 0.
-    mu : float
+    epsilon, mu : float
         >= 0.
 
     Examples
@@ -139,8 +140,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-    delta : float
+    epsilon, delta : float
 
     Raises
     ------
@@ -157,11 +157,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 2 * low
     while _log_delta(epsilon, high) < log(delta):
         high *= 2
-    root = brentq(lambda mu: _log_delta(epsilon, mu) - log(delta), low, high, xtol=1e-15)
-    slack = SLACK
-    while gaussian_epsilon(root * (1 - slack), delta) > epsilon:
-        slack *= 2
-    return root * (1 - slack)
+    root = brentq(lambda mu: _log_delta(epsilon, mu) - log(delta), low, high, xtol=1e-300)
+    slack, mu = SLACK, root * (1 - SLACK)
+    while gaussian_epsilon(mu, delta) > epsilon:
+        slack = min(2 * slack, 0.5)
+        mu *= 1 - slack
+    return mu
 
 
 def moments_epsilon(mu: float, delta: float) -> float:
@@ -169,8 +170,7 @@ def moments_epsilon(mu: float, delta: float) -> float:
 
     Parameters
     ----------
-    mu : float
-    delta : float
+    mu, delta : float
 
     Examples
     --------
@@ -186,8 +186,7 @@ def moments_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-    delta : float
+    epsilon, delta : float
 
     Raises
     ------
@@ -262,7 +261,7 @@ def calibrate_multiplier(
     Raises
     ------
     ValueError
-        If `epsilon` or `delta` is out of range, or so small that the noise is infinite.
+        If `epsilon` or `delta` is out of range.
 
     Examples
     --------
@@ -272,10 +271,7 @@ def calibrate_multiplier(
     mu = accountant.mu(epsilon, delta)
     total = sum(count * share for count, share in zip(counts, shares, strict=True))
     # recomputing mu from the events rounds differently; 100 SLACK is orders of magnitude more than that moves
-    multiplier = sqrt(total) / mu * (1 + 100 * SLACK)
-    if not isfinite(multiplier):
-        raise ValueError(f"epsilon = {epsilon!r} needs more noise than floating-point numbers can hold.")
-    return multiplier
+    return sqrt(total) / mu * (1 + 100 * SLACK)
 
 
 def classical_multiplier(epsilon: float, delta: float) -> float:

@@ -9,40 +9,16 @@ exact value (Mironov 2012; Casacuberta et al. 2022; Haney et al. 2022): a mitiga
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from .ledger import Release
 from .noise import NoiseSource
 
-__all__ = ["Release", "noise_grid", "release"]
+__all__ = ["noise_grid", "release"]
 
 GRID_BITS = 20
 """The grid is at least this many powers of two finer than the noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class Release:
-    """One line of the ledger: what left, how far one record can move it, how much noise hid it.
-
-    Parameters
-    ----------
-    name : str
-    clients : ndarray of int, shape (n_draws,)
-        Index of the client behind each noise draw; 0 for a sum over clients that gets its noise once.
-    sensitivity : ndarray of shape (n_draws,)
-        l2 sensitivity to one record.
-    sigma : ndarray of shape (n_draws,)
-        Standard deviation of the noise of each entry.
-    count : int
-        How many such releases this line stands for.
-    """
-
-    name: str
-    clients: np.ndarray
-    sensitivity: np.ndarray
-    sigma: np.ndarray
-    count: int = 1
 
 
 def noise_grid(sigma: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""The plan of a private fit, fixed before any data are touched, and the check that the ledger kept to it.
+"""The plan of a private fit: what will be released and what that costs, fixed before any data are touched.
 
 `noise_multipliers` turns a budget into noise relative to sensitivity; `gaussian_plan` adds the sensitivities
-and says what every client's records are exposed to.  After the fit `check_ledger` compares what happened with
-the plan.
+and says what every client's records are exposed to.  After the fit `ledger.check_ledger` compares what
+happened with the plan.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,6 @@ from math import sqrt
 import numpy as np
 
 from .accounting import ACCOUNTANTS, Accountant, calibrate_multiplier, check_budget, classical_multiplier
-from .mechanism import Release
 from .sensitivity import Adjacency
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "PlannedRelease",
     "PrivacyPlan",
     "ReleaseKind",
-    "check_ledger",
     "gaussian_plan",
     "noise_multipliers",
 ]
@@ -280,35 +278,3 @@ def _planned(kind, multiplier, sensitivity, aggregation):
     if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all() or not (drawn > 0).all():
         raise ValueError(f"The sensitivities of the release {kind.name!r} must be finite and > 0.")
     return PlannedRelease(kind.name, kind.count, multiplier, sensitivity, drawn)
-
-
-def check_ledger(plan: PrivacyPlan, ledger: Sequence[Release], *, stopped: bool = False) -> None:
-    """Fail if what was released is not what was planned.
-
-    Parameters
-    ----------
-    plan : PrivacyPlan
-    ledger : sequence of Release
-    stopped : bool
-        The fit was stopped early: fewer releases than planned are in order, and refund nothing.
-
-    Raises
-    ------
-    RuntimeError
-        If a release has another name, sensitivity, noise or number than planned.
-    """
-    unknown = {line.name for line in ledger} - set(plan.releases)
-    if unknown:
-        raise RuntimeError(f"Releases that were not planned: {sorted(unknown)}.")
-    for planned in plan.releases.values():
-        lines = [line for line in ledger if line.name == planned.name]
-        made = np.zeros(len(planned.drawn), dtype=int)
-        for line in lines:
-            made[line.clients] += line.count
-            if not (
-                np.array_equal(line.sensitivity, planned.drawn[line.clients])
-                and np.array_equal(line.sigma, planned.sigma[line.clients])
-            ):
-                raise RuntimeError(f"The noise of a release {planned.name!r} is not as planned.")
-        if (made > planned.count).any() or not (stopped or (made == planned.count).all()):
-            raise RuntimeError(f"The number of releases {planned.name!r} is not as planned.")
