@@ -178,7 +178,7 @@ def moments_epsilon(mu: float, delta: float) -> float:
     5.2985
     """
     A = mu**2 / 2
-    return A + 2 * sqrt(A * log(1 / delta))
+    return A + 2 * sqrt(-A * log(delta))
 
 
 def moments_mu(epsilon: float, delta: float) -> float:
@@ -199,7 +199,7 @@ def moments_mu(epsilon: float, delta: float) -> float:
     0.2041
     """
     check_budget(epsilon, delta)
-    c = log(1 / delta)
+    c = -log(delta)
     return sqrt(2) * epsilon / (sqrt(c + epsilon) + sqrt(c)) * (1 - SLACK)
 
 
