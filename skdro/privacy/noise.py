@@ -105,9 +105,9 @@ class StreamNoise:
         """The standard normals of these keys, shape ``(len(clients), *shape)``."""
         out = np.empty((len(clients), *shape))
         name = int.from_bytes(blake2b(release.encode(), digest_size=8).digest())
-        for block, client in zip(out, clients, strict=True):
+        for row, client in enumerate(clients):
             key = np.random.SeedSequence(self.random_state, spawn_key=(int(client), round, name))
-            block[...] = np.random.Generator(np.random.PCG64(key)).standard_normal(shape)
+            out[row] = np.random.Generator(np.random.PCG64(key)).standard_normal(shape)
         return out
 
 
