@@ -2,7 +2,7 @@ from math import exp, inf, log, nan, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
@@ -98,6 +98,7 @@ def test_golden_totals_of_the_papers_rounds(T, epsilon, delta, moments, exact):
     assert abs(split - mu**2) < 1e-12
 
 
+@settings(deadline=None)
 @given(epsilon=EPSILONS, delta=DELTAS, mu=st.floats(1e-3, 30.0))
 def test_epsilon_inverts_delta_from_above(epsilon, delta, mu):
     found = gaussian_epsilon(mu, delta)
@@ -106,6 +107,7 @@ def test_epsilon_inverts_delta_from_above(epsilon, delta, mu):
         assert gaussian_delta(found * (1 - 1e-6), mu) > delta
 
 
+@settings(deadline=None)
 @given(mu=st.floats(1e-3, 30.0), delta=DELTAS, factor=st.floats(1.001, 3.0))
 def test_epsilon_grows_with_mu_and_falls_with_delta(mu, delta, factor):
     for accountant in ACCOUNTANTS.values():
@@ -113,12 +115,14 @@ def test_epsilon_grows_with_mu_and_falls_with_delta(mu, delta, factor):
         assert accountant.epsilon(mu, delta / factor) >= accountant.epsilon(mu, delta)
 
 
+@settings(deadline=None)
 @given(mu=st.floats(1e-3, 30.0), delta=DELTAS)
 def test_moments_bound_is_never_below_the_exact_epsilon(mu, delta):
     assert moments_epsilon(mu, delta) > gaussian_epsilon(mu, delta)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=ACCOUNTANTS)
+@settings(deadline=None)
 @given(epsilon=EPSILONS, delta=DELTAS)
 def test_mu_inverts_epsilon_from_below(accountant, epsilon, delta):
     mu = accountant.mu(epsilon, delta)
@@ -127,6 +131,7 @@ def test_mu_inverts_epsilon_from_below(accountant, epsilon, delta):
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=ACCOUNTANTS)
+@settings(deadline=None)
 @given(
     epsilon=st.one_of(EPSILONS, st.sampled_from([1e-3, 0.05, 1.0, 1e4, 1e5])),
     delta=DELTAS,

@@ -3,7 +3,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdro.privacy.audit import noise_scale_bounds
@@ -24,6 +24,7 @@ def released(exact, **changes):
     return release(exact, **options | changes)
 
 
+@settings(deadline=None)
 @given(sigma=st.floats(1e-250, 1e250))
 def test_grid_is_the_largest_power_of_two_below_the_noise(sigma):
     grid = Fraction(float(noise_grid(sigma)))
@@ -32,6 +33,7 @@ def test_grid_is_the_largest_power_of_two_below_the_noise(sigma):
     assert grid <= Fraction(sigma) / 2**20 < 2 * grid
 
 
+@settings(deadline=None)
 @given(value=st.floats(-2.0, 2.0), sensitivity=st.floats(1e-8, 1e3))
 def test_released_values_lie_on_the_grid_and_close_to_the_noisy_ones(value, sensitivity):
     out = released(np.array([value]), sensitivity=sensitivity, noise=ones)[0]

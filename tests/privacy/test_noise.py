@@ -3,7 +3,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
@@ -55,6 +55,7 @@ def test_seeding_numpy_does_not_repeat_os_noise():
     assert not np.isclose(draws[0], draws[1]).any()
 
 
+@settings(deadline=None)
 @given(
     order=st.permutations(range(6)),
     cut=st.integers(0, 6),

@@ -2,7 +2,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdro.privacy.accounting import ACCOUNTANTS
@@ -56,6 +56,7 @@ def test_per_round_noise_is_the_one_of_theorem_1():
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS.values(), ids=AGGREGATIONS)
 @pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=ACCOUNTANTS)
+@settings(deadline=None)
 @given(
     epsilon=st.floats(0.05, 1000.0),
     sensitivity=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=5).map(np.array),
