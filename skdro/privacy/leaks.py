@@ -62,6 +62,10 @@ def warn_large_delta(delta: float, smallest_client: int, stacklevel: int = 2) ->
     -----
     PrivacyLeakWarning
         If ``delta > 1 / smallest_client``.
+
+    Examples
+    --------
+    >>> warn_large_delta(1e-5, smallest_client=100)
     """
     if delta * smallest_client > 1:
         warnings.warn(

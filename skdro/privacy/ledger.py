@@ -48,6 +48,21 @@ def check_ledger(plan: PrivacyPlan, ledger: Sequence[Release], *, stopped: bool 
     ------
     RuntimeError
         If a release has another name, sensitivity, noise or number than planned.
+
+    Examples
+    --------
+    >>> from skdro.privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
+    >>> from skdro.privacy.sensitivity import ADJACENCIES
+    >>> plan = gaussian_plan(
+    ...     [ReleaseKind("gradient", 2)], {"gradient": np.array([0.1])}, epsilon=1.0, delta=1e-5,
+    ...     adjacency=ADJACENCIES["replace_one"], aggregation=AGGREGATIONS["local"])
+    >>> planned = plan.releases["gradient"]
+    >>> line = Release("gradient", np.array([0]), planned.drawn, planned.sigma)
+    >>> check_ledger(plan, [line, line])
+    >>> check_ledger(plan, [line])
+    Traceback (most recent call last):
+    ...
+    RuntimeError: The number of releases 'gradient' is not as planned.
     """
     unknown = {line.name for line in ledger} - set(plan.releases)
     if unknown:
