@@ -26,7 +26,7 @@ from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, binar
 
 __all__ = ["FedDROClassifier"]
 
-INITIAL_RHO = 0.05  # for rows of unit mean square; the balance moves it from there
+INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
 CONSTANT_GAIN = 1e-3  # a relative gain over the best constant model that is not worth a model
 
 
@@ -140,7 +140,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         "radius": [Interval(Real, 0, None, closed="left"), "array-like", dict],
-        "kappa": [Interval(Real, 0, None, closed="neither"), "array-like", dict],
+        "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],
         "norm": [StrOptions(set(TRANSPORT_NORMS))],
         "client_weights": [StrOptions({"uniform", "size"}), "array-like", dict],
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],

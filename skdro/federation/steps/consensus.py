@@ -25,8 +25,8 @@ from ..protocol import Message
 __all__ = ["ConsensusADMM", "ServerState", "client_risk"]
 
 OVER_RELAXATION = 1.7
-IMBALANCE = 3.0  # relative residuals further apart than this move rho ...
-BALANCE_EVERY = 5  # ... but not before it has had this many rounds to act
+IMBALANCE = 5.0  # relative residuals further apart than this move rho ...
+BALANCE_EVERY = 10  # ... but not before it has had this many rounds to act
 # The dual residual is a gradient.  For rows of unit mean square a record's gradient has norm sqrt 2, so a tenth
 # is the scale below which differences between clients (the dual scale, zero for a single client) do not matter.
 DUAL_FLOOR = 0.1
