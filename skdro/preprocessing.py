@@ -76,9 +76,7 @@ def check_feature_bounds(
     with np.errstate(over="ignore", invalid="ignore"):
         width = hi - lo
     if not (np.isfinite(width) & (width > 0)).all():
-        raise ValueError(
-            f"feature_bounds must be finite with lo < hi in every feature; got {feature_bounds!r}."
-        )
+        raise ValueError(f"feature_bounds must be finite with lo < hi in every feature; got {feature_bounds!r}.")
     return lo, hi
 
 

@@ -134,9 +134,7 @@ def test_fit_learns_nothing_from_the_values(transformer):
 
 def test_names_and_set_output_through_a_pipeline():
     frame = pd.DataFrame({"age": [30.0, 150.0], "dose": [5.0, 0.0]}, index=[7, 3])
-    pipe = make_pipeline(PublicBoundsScaler((0.0, [120.0, 10.0])), RowNormClipper(1.0)).set_output(
-        transform="pandas"
-    )
+    pipe = make_pipeline(PublicBoundsScaler((0.0, [120.0, 10.0])), RowNormClipper(1.0)).set_output(transform="pandas")
     out = pipe.fit_transform(frame)
     assert list(out.columns) == ["age", "dose"] == list(pipe.get_feature_names_out())
     assert list(out.index) == [7, 3]

@@ -93,6 +93,14 @@ def checked_sample_weight(sample_weight, n_rows):
     return weight
 
 
+def check_ball(radius, kappa):
+    """ValueError naming the parameter unless all radii are finite and >= 0 and all flip costs > 0."""
+    if not np.all(np.isfinite(radius) & (radius >= 0)):
+        raise ValueError("radius must be finite and >= 0 for each client.")
+    if not np.all(kappa > 0):
+        raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
+
+
 class FederatedMixin:
     """Estimators whose `fit` takes the client label of each row as `groups`."""
 
@@ -131,14 +139,20 @@ class FederatedMixin:
 
         Returns
         -------
-        server_state
-            After the last round.
-        history : dict of str to ndarray of shape (n_iter,)
+        Run
         """
         monitor = RoundMonitor(self, self.n_rounds, reconstruct, data)
-        server, history = in_process.run(algorithm, block, shape, self.n_rounds, self.n_jobs, monitor=monitor)
-        monitor.close(server)
-        return server, history
+        result = in_process.run(
+            algorithm,
+            block,
+            shape,
+            self.n_rounds,
+            self.n_jobs,
+            clients_per_task=algorithm.clients_per_task,
+            monitor=monitor,
+        )
+        monitor.close(result.server)
+        return result
 
 
 class RoundMonitor:

@@ -20,9 +20,17 @@ from ..federation.client_data import (
     per_client,
     prepare,
 )
-from ..federation.steps.consensus import ConsensusADMM, client_risk
+from ..federation.steps.consensus import ConsensusADMM
 from ..solvers import bundle, conic
-from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, binary_row, checked_sample_weight
+from ._base import (
+    FederatedMixin,
+    Interval,
+    LinearClassifier,
+    StrOptions,
+    binary_row,
+    check_ball,
+    checked_sample_weight,
+)
 
 __all__ = ["FedDROClassifier"]
 
@@ -206,7 +214,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
         block, frame, alpha = self._federation(X, codes, clients, index, weight)
         algorithm = self._algorithm(block, frame, alpha)
         shape = (len(self.classes_), block.X.shape[1])
-        server, history = self._run(
+        result = self._run(
             algorithm,
             block,
             shape,
@@ -215,8 +223,9 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             y=y,
             metadata=None if sample_weight is None else {"sample_weight": weight},
         )
+        server = result.server
         model, risk = self._settled(algorithm, block, alpha, server.model)
-        self._store(frame, block, server, model, risk, history)
+        self._store(frame, block, server, model, risk, result.history)
         if self.tol > 0 and self.n_iter_ == self.n_rounds and not algorithm.finished(server):
             warnings.warn(
                 f"FedDROClassifier used all n_rounds={self.n_rounds} rounds before the residuals met tol="
@@ -229,10 +238,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
     def _federation(self, X, codes, clients, index, weight):
         """Block of all clients with their radii and flip costs in frame coordinates, the frame, the weights."""
         settings = {name: per_client(getattr(self, name), clients, name) for name in ("radius", "kappa")}
-        if not np.all(np.isfinite(settings["radius"]) & (settings["radius"] >= 0)):
-            raise ValueError("radius must be finite and >= 0 for each client.")
-        if not np.all(settings["kappa"] > 0):
-            raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
+        check_ball(**settings)
         sizes = np.bincount(index, weights=weight, minlength=len(clients))
         if sizes.sum() <= 0:
             raise ValueError("sample_weight is zero for all records.")
@@ -260,7 +266,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
 
     def _settled(self, algorithm, block, alpha, model):
         """The consensus model and its risk, or the best constant one where nothing is gained over it."""
-        risks = [client_risk(algorithm, block, g).value(model)[0] for g in range(block.n_clients)]
+        risks = [algorithm.risk(block, g).value(model)[0] for g in range(block.n_clients)]
         risk = float(alpha @ risks)
         constant = best_constant_model(
             class_shares(block, len(self.classes_)), alpha, block.settings["radius"], block.settings["kappa"]
@@ -270,7 +276,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             model = np.zeros_like(model)
             model[constant.label, -1] = constant.margin
             predictions[:] = constant.label
-            risks = [client_risk(algorithm, block, g).value(model)[0] for g in range(block.n_clients)]
+            risks = [algorithm.risk(block, g).value(model)[0] for g in range(block.n_clients)]
             risk = float(alpha @ risks)
         if np.all(predictions == predictions[0]):
             warnings.warn(

@@ -11,10 +11,16 @@ from numbers import Real
 
 import numpy as np
 
+from ..ambiguity.transport import TransportNorm
+from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
+from ..preprocessing import clip_rows
+
 __all__ = [
     "AffineFrame",
     "ClientBlock",
+    "ClippedFrame",
     "class_shares",
+    "client_risk",
     "client_weights",
     "common_frame",
     "encode_groups",
@@ -67,6 +73,53 @@ class AffineFrame:
         own = M[..., -1] if self.constant else np.zeros(M.shape[:-1])
         return coef, own - coef @ self.centre
 
+    def inverse(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Model in frame coordinates from coefficients and intercepts in the user's units."""
+        M = coef * self.scale
+        own = (intercept + coef @ self.centre)[..., None]
+        return np.concatenate([M, own], axis=-1) if self.constant else M
+
+
+@dataclass(frozen=True)
+class ClippedFrame:
+    """Public box, affine map to [-1, 1], constant column, then each row clipped in l2: what privacy rests on.
+
+    Whatever a record contains, its row has norm at most `data_norm`.
+
+    Parameters
+    ----------
+    affine : AffineFrame
+        Public map of the box to [-1, 1].
+    lo, hi : ndarray of shape (n_features,)
+        Public box; infinite where features are taken as given.
+    data_norm : float
+        Bound L on the l2 norm of a row, constant column included.
+    """
+
+    affine: AffineFrame
+    lo: np.ndarray
+    hi: np.ndarray
+    data_norm: float
+
+    @classmethod
+    def of_box(cls, lo: np.ndarray, hi: np.ndarray, constant: bool, data_norm: float) -> "ClippedFrame":
+        """Features clipped to [lo, hi] and mapped to [-1, 1]."""
+        return cls(AffineFrame((lo + hi) / 2, (hi - lo) / 2, constant), lo, hi, data_norm)
+
+    @classmethod
+    def as_given(cls, n_features: int, constant: bool, data_norm: float) -> "ClippedFrame":
+        """Features as they are."""
+        unbounded = np.full(n_features, np.inf)
+        return cls(AffineFrame(np.zeros(n_features), 1.0, constant), -unbounded, unbounded, data_norm)
+
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Clipped rows, shape (n_rows, n_features [+ 1]); a new array."""
+        return clip_rows(self.affine.enter(np.clip(X, self.lo, self.hi)), self.data_norm)
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
+        return self.affine.leave(M)
+
 
 @dataclass(frozen=True)
 class ClientBlock:
@@ -84,6 +137,8 @@ class ClientBlock:
         Client g owns the rows ``offsets[g]:offsets[g + 1]``.
     clients : ndarray of shape (n_clients,)
         Sorted client labels.
+    index : ndarray of int, shape (n_clients,)
+        Position of each client in the whole federation.
     settings : dict of str to ndarray of shape (n_clients,)
         Public numbers of each client that a step needs, such as its radius.
     """
@@ -93,6 +148,7 @@ class ClientBlock:
     weight: np.ndarray
     offsets: np.ndarray
     clients: np.ndarray
+    index: np.ndarray
     settings: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -100,9 +156,30 @@ class ClientBlock:
         """Number of clients in the block."""
         return len(self.clients)
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of each client, shape (n_clients,)."""
+        return np.diff(self.offsets)
+
     def rows(self, g: int) -> slice:
         """Rows of the block's g-th client."""
         return slice(self.offsets[g], self.offsets[g + 1])
+
+    def scores(self, models: np.ndarray) -> np.ndarray:
+        """X_g M_g^T of each client's rows, shape (n_rows, n_classes); models (n_clients, n_classes, n_columns)."""
+        out = np.empty((len(self.X), models.shape[1]))
+        for g in range(self.n_clients):
+            rows = self.rows(g)
+            np.matmul(self.X[rows], models[g].T, out=out[rows])
+        return out
+
+    def sums(self, V: np.ndarray) -> np.ndarray:
+        """V_g^T X_g of each client, shape (n_clients, n_classes, n_columns); V has shape (n_rows, n_classes)."""
+        out = np.empty((self.n_clients, V.shape[1], self.X.shape[1]))
+        for g in range(self.n_clients):
+            rows = self.rows(g)
+            np.matmul(V[rows].T, self.X[rows], out=out[g])
+        return out
 
     def subset(self, start: int, stop: int) -> "ClientBlock":
         """The block of clients start, ..., stop - 1: views, no copy."""
@@ -114,6 +191,7 @@ class ClientBlock:
             weight=self.weight[rows],
             offsets=self.offsets[start : stop + 1] - self.offsets[start],
             clients=self.clients[start:stop],
+            index=self.index[start:stop],
             settings={name: value[start:stop] for name, value in self.settings.items()},
         )
 
@@ -271,7 +349,7 @@ def common_frame(
 
 def class_shares(block: ClientBlock, n_classes: int) -> np.ndarray:
     """Share of each class in each client, shape (n_clients, n_classes)."""
-    client = np.repeat(np.arange(block.n_clients), np.diff(block.offsets))
+    client = np.repeat(np.arange(block.n_clients), block.sizes)
     cells = np.bincount(client * n_classes + block.y, weights=block.weight, minlength=block.n_clients * n_classes)
     return cells.reshape(block.n_clients, n_classes)
 
@@ -281,7 +359,7 @@ def prepare(
     y: np.ndarray,
     index: np.ndarray,
     clients: np.ndarray,
-    frame: AffineFrame,
+    frame: AffineFrame | ClippedFrame,
     sample_weight: np.ndarray | None = None,
 ) -> ClientBlock:
     """Rows in frame coordinates, sorted by client.
@@ -295,7 +373,7 @@ def prepare(
         Client index of each row.
     clients : ndarray of shape (n_clients,)
         Sorted client labels; each owns at least one row of positive weight.
-    frame : AffineFrame
+    frame : AffineFrame or ClippedFrame
     sample_weight : ndarray of shape (n_rows,), optional
         Non-negative; equal weights if not given.
 
@@ -313,6 +391,7 @@ def prepare(
         weight=(weight / totals[index])[order],
         offsets=offsets,
         clients=clients,
+        index=np.arange(len(clients)),
     )
 
 
@@ -346,3 +425,19 @@ def merge_duplicate_rows(
     starts = np.repeat(first, np.diff(np.append(first, len(X))))
     by_weight = np.lexsort((sample_weight, starts))
     return X[first], y[first], index[first], np.add.reduceat(sample_weight[by_weight], first)
+
+
+def client_risk(block: ClientBlock, g: int, norm: TransportNorm, n_classes: int, n_features: int) -> RobustRisk:
+    """Robust risk F_g of the block's g-th client, with the radius and kappa of its settings.
+
+    Parameters
+    ----------
+    block : ClientBlock
+    g : int
+    norm : TransportNorm
+    n_classes, n_features : int
+        `n_features` leading columns are transported.
+    """
+    rows = block.rows(g)
+    ball = WassersteinBall(float(block.settings["radius"][g]), float(block.settings["kappa"][g]), norm)
+    return RobustRisk(block.X[rows], block.y[rows], block.weight[rows], n_classes, n_features, ball)

@@ -5,6 +5,7 @@ reduced in client order: every backend and every number of workers gives the sam
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from .client_data import ClientBlock
 from .protocol import Algorithm
 
-__all__ = ["Monitor", "run"]
+__all__ = ["Monitor", "Run", "run"]
 
 
 class Monitor(Protocol):
@@ -28,6 +29,25 @@ class Monitor(Protocol):
         """A round has ended; returns whether to stop."""
 
 
+@dataclass(frozen=True)
+class Run:
+    """What is left after the last round.
+
+    Parameters
+    ----------
+    server : object
+        The server's state.
+    states : list
+        The clients' states, one entry a task.
+    history : dict of str to ndarray of shape (n_rounds,)
+        The algorithm's report of each round.
+    """
+
+    server: Any
+    states: list
+    history: dict[str, np.ndarray]
+
+
 def run(
     algorithm: Algorithm,
     block: ClientBlock,
@@ -35,10 +55,10 @@ def run(
     n_rounds: int,
     n_jobs: int | None = None,
     *,
-    clients_per_task: int = 1,
+    clients_per_task: int | None = None,
     participants: Callable[[int], list[int]] | None = None,
     monitor: Monitor | None = None,
-) -> tuple[Any, dict[str, np.ndarray]]:
+) -> Run:
     """Run rounds until `n_rounds`, until the algorithm has finished, or until the monitor stops them.
 
     Parameters
@@ -51,19 +71,17 @@ def run(
     n_rounds : int
     n_jobs : int, optional
         Workers, as in joblib; the user's `joblib.parallel_config` decides on the backend.
-    clients_per_task : int, default=1
-        Clients whose steps run in one task.
+    clients_per_task : int, optional
+        Clients whose steps run in one task; all in one if not given.
     participants : callable, optional
         Maps a round's number to the sorted indices of the tasks that take part; all do if not given.
     monitor : Monitor, optional
 
     Returns
     -------
-    server_state
-        After the last round.
-    history : dict of str to ndarray of shape (rounds,)
-        The algorithm's report of each round.
+    Run
     """
+    clients_per_task = clients_per_task or block.n_clients
     cuts = range(0, block.n_clients, clients_per_task)
     blocks = [block.subset(start, min(start + clients_per_task, block.n_clients)) for start in cuts]
     states = [algorithm.client_start(part) for part in blocks]
@@ -76,7 +94,9 @@ def run(
                 monitor.begin()
             tasks = range(len(blocks)) if participants is None else participants(t)
             broadcast = algorithm.broadcast(server)
-            answers = parallel(delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks)
+            steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks]
+            # a single task needs no pool, and a round of stacked clients is shorter than the pool's own work
+            answers = parallel(steps) if len(steps) > 1 else [step(*args) for step, args, _ in steps]
             replies, clients = [], []
             for k, (task_replies, state) in zip(tasks, answers, strict=True):
                 states[k] = state
@@ -87,7 +107,8 @@ def run(
             stop = monitor is not None and monitor.end(server)
             if stop or algorithm.finished(server):
                 break
-    return server, {name: np.array([report[name] for report in reports]) for name in reports[0]}
+    history = {name: np.array([report[name] for report in reports]) for name in reports[0]}
+    return Run(server, states, history)
 
 
 def _one_task(algorithm, state, block, broadcast):

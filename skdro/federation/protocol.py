@@ -21,7 +21,16 @@ Message = dict[str, np.ndarray]
 
 
 class Algorithm(Protocol):
-    """A federated algorithm; a frozen object that holds only public settings."""
+    """A federated algorithm; a frozen object that holds only public settings.
+
+    Attributes
+    ----------
+    clients_per_task : int or None
+        How many clients one task of the in-process loop should hold: 1 where each client solves a problem of its
+        own, None (all) where clients are stacked and a step is a few matrix products.
+    """
+
+    clients_per_task: int | None
 
     def client_start(self, block: ClientBlock) -> Any:
         """State of a block's clients before the first round: a list with one entry a client."""

@@ -127,9 +127,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     if mu == 0 or _log_delta(0.0, mu) <= log(delta):
         return 0.0
-    root = brentq(
-        lambda epsilon: _log_delta(epsilon, mu) - log(delta), 0.0, moments_epsilon(mu, delta), xtol=1e-15
-    )
+    root = brentq(lambda epsilon: _log_delta(epsilon, mu) - log(delta), 0.0, moments_epsilon(mu, delta), xtol=1e-15)
     return root * (1 + SLACK) + 1e-15
 
 

@@ -33,9 +33,7 @@ class NoiseSource(Protocol):
     description: str
     seeded: bool
 
-    def __call__(
-        self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str
-    ) -> np.ndarray:
+    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
         """Standard normals of shape ``(len(clients), *shape)``."""
 
 
@@ -55,9 +53,7 @@ class OSNoise:
     description: ClassVar[str] = "operating-system entropy (os.urandom)"
     seeded: ClassVar[bool] = False
 
-    def __call__(
-        self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str
-    ) -> np.ndarray:
+    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
         """Fresh standard normals of shape ``(len(clients), *shape)``, whatever the key."""
         size = len(clients) * prod(shape)
         bits = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
@@ -99,9 +95,7 @@ class StreamNoise:
     def __post_init__(self):
         object.__setattr__(self, "random_state", _seed(self.random_state))
 
-    def __call__(
-        self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str
-    ) -> np.ndarray:
+    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
         """The standard normals of these keys, shape ``(len(clients), *shape)``."""
         out = np.empty((len(clients), *shape))
         name = int.from_bytes(blake2b(release.encode(), digest_size=8).digest())

@@ -266,8 +266,7 @@ def gaussian_plan(
     """
     multipliers = noise_multipliers(kinds, epsilon=epsilon, delta=delta, budget=budget, accountant=accountant)
     releases = {
-        kind.name: _planned(kind, multipliers[kind.name], sensitivity[kind.name], aggregation)
-        for kind in kinds
+        kind.name: _planned(kind, multipliers[kind.name], sensitivity[kind.name], aggregation) for kind in kinds
     }
     return PrivacyPlan(releases, delta, accountant, adjacency, aggregation)
 

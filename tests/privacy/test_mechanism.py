@@ -18,9 +18,7 @@ def ones(shape, *, clients, round, release):
 
 
 def released(exact, **changes):
-    options = dict(
-        name="gradient", sensitivity=0.1, multiplier=5.0, bound=2.0, round=0, noise=NOISE, ledger=[]
-    )
+    options = dict(name="gradient", sensitivity=0.1, multiplier=5.0, bound=2.0, round=0, noise=NOISE, ledger=[])
     return release(exact, **options | changes)
 
 

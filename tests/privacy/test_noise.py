@@ -65,9 +65,7 @@ def test_seeding_numpy_does_not_repeat_os_noise():
 def test_streams_do_not_depend_on_blocks_or_order(order, cut, round, release):
     noise = StreamNoise(7)
     whole = noise((2, 3), clients=range(6), round=round, release=release)
-    blocks = [
-        noise((2, 3), clients=part, round=round, release=release) for part in (order[:cut], order[cut:])
-    ]
+    blocks = [noise((2, 3), clients=part, round=round, release=release) for part in (order[:cut], order[cut:])]
     np.testing.assert_array_equal(np.concatenate(blocks), whole[order])
 
 

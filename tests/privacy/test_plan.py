@@ -77,9 +77,7 @@ def test_total_budget_is_spent_and_not_exceeded(aggregation, accountant, epsilon
 def test_local_noise_exposes_all_clients_equally():
     plan = paper_plan()
     np.testing.assert_allclose(plan.mu, plan.mu[0], rtol=1e-14)
-    np.testing.assert_allclose(
-        plan.releases["model"].sigma / SENSITIVITY["model"], plan.releases["model"].multiplier
-    )
+    np.testing.assert_allclose(plan.releases["model"].sigma / SENSITIVITY["model"], plan.releases["model"].multiplier)
 
 
 def test_one_noise_on_the_sum_exposes_each_client_by_its_own_sensitivity():

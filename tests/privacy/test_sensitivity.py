@@ -165,9 +165,7 @@ def test_trusted_sum_moves_by_each_clients_sensitivity(alpha, adjacency):
         M, X, y, y_swapped = neighbours(np.random.default_rng(client), n)
         keep = np.ones(n)
         here = gradient(M, X, y_swapped, keep)
-        there = (
-            gradient(M, X, y, keep) if adjacency is REPLACE else gradient(M, X, y_swapped, np.r_[0, keep[1:]])
-        )
+        there = gradient(M, X, y, keep) if adjacency is REPLACE else gradient(M, X, y_swapped, np.r_[0, keep[1:]])
         assert abs(alpha[client] * np.linalg.norm(here - there) / n - bounds[client]) < 1e-12
 
 

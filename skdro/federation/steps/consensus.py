@@ -14,15 +14,16 @@ which both sides do from the rho that z_g was formed with.  The paper keeps rho 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ...ambiguity.transport import TransportNorm
-from ...ambiguity.wasserstein import RobustRisk, WassersteinBall
-from ..client_data import ClientBlock
+from ...ambiguity.wasserstein import RobustRisk
+from ..client_data import ClientBlock, client_risk
 from ..protocol import Message
 
-__all__ = ["ConsensusADMM", "ServerState", "client_risk"]
+__all__ = ["ConsensusADMM", "ServerState"]
 
 OVER_RELAXATION = 1.7
 IMBALANCE = 5.0  # relative residuals further apart than this move rho ...
@@ -113,6 +114,11 @@ class ConsensusADMM:
     rho: float
     adapt_until: int
     tol: float
+    clients_per_task: ClassVar[int] = 1
+
+    def risk(self, block: ClientBlock, g: int) -> RobustRisk:
+        """Robust risk F_g of the block's g-th client."""
+        return client_risk(block, g, self.norm, self.n_classes, self.n_features)
 
     def client_start(self, block: ClientBlock) -> list[ClientState]:
         """No duals, no cuts."""
@@ -120,10 +126,9 @@ class ConsensusADMM:
 
     def client_step(self, state, block, broadcast):
         """One prox problem a client."""
-        pairs = [
-            self._one_client(state[g], client_risk(self, block, g), broadcast["model"], float(broadcast["rho"]))
-            for g in range(block.n_clients)
-        ]
+        M, rho = broadcast["model"], float(broadcast["rho"])
+        problems = [self.risk(block, g) for g in range(block.n_clients)]
+        pairs = [self._one_client(*client, M, rho) for client in zip(state, problems, strict=True)]
         return [reply for reply, _ in pairs], [new for _, new in pairs]
 
     def _one_client(self, state, problem, M, rho):
@@ -208,12 +213,3 @@ def _receive(server, replies, clients):
 
 def _weighted_norm(alpha, D):
     return float(np.sqrt(alpha @ (D**2).sum(axis=(1, 2))))
-
-
-def client_risk(algorithm: ConsensusADMM, block: ClientBlock, g: int) -> RobustRisk:
-    """Robust risk F_g of the block's g-th client; `block.settings` holds its radius and kappa."""
-    rows = block.rows(g)
-    ball = WassersteinBall(float(block.settings["radius"][g]), float(block.settings["kappa"][g]), algorithm.norm)
-    return RobustRisk(
-        block.X[rows], block.y[rows], block.weight[rows], algorithm.n_classes, algorithm.n_features, ball
-    )
