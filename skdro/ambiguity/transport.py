@@ -15,6 +15,7 @@ __all__ = [
     "TRANSPORT_NORMS",
     "TransportNorm",
     "pair_distances",
+    "pairs_in_spread",
     "spread",
     "spread_subgradient",
     "widest_pair",
@@ -78,6 +79,20 @@ def _all_pairs(n_classes):
     return i, j
 
 
+def pairs_in_spread(n_classes: int, present: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs i < j of classes that count in phi: all, or those with a label that occurs (mask `present`).
+
+    Returns
+    -------
+    i, j : ndarray of int, shape (n_pairs,)
+    """
+    i, j = _all_pairs(n_classes)
+    if present is None:
+        return i, j
+    keep = present[i] | present[j]
+    return i[keep], j[keep]
+
+
 def pair_distances(
     W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -95,16 +110,11 @@ def pair_distances(
     distances : ndarray of shape (n_pairs,)
     i, j : ndarray of int, shape (n_pairs,)
     """
-    i, j = _all_pairs(len(W))
-    if present is not None:
-        keep = present[i] | present[j]
-        i, j = i[keep], j[keep]
+    i, j = pairs_in_spread(len(W), present)
     return norm.dual(W[i] - W[j]), i, j
 
 
-def widest_pair(
-    W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
-) -> tuple[float, int, int]:
+def widest_pair(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> tuple[float, int, int]:
     """phi(W) = max over pairs of ||w_i - w_j||_* and the pair that attains it.
 
     Parameters

@@ -18,7 +18,7 @@ import numpy as np
 from ..losses.crammer_singer import label_weights, margin_violations
 from .transport import TransportNorm, spread
 
-__all__ = ["RobustRisk", "WassersteinBall", "flip_gain", "optimal_multiplier", "record_terms"]
+__all__ = ["RobustRisk", "WassersteinBall", "flip_gain", "optimal_multiplier", "record_terms", "worst_labels"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,36 @@ def optimal_multiplier(
     return max(phi, float(gain[order[allowed[0]]]))
 
 
+def worst_labels(
+    scores: np.ndarray, y: np.ndarray, price: float | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Label under which each record's loss is worst when a flip costs `price`, and that label's rival.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_records, n_classes)
+    y : ndarray of int, shape (n_records,)
+    price : float or ndarray of shape (n_records,)
+        kappa lam >= 0; `inf` where labels are trusted.
+
+    Returns
+    -------
+    label, rival : ndarray of int, shape (n_records,)
+        The subgradient of the record's worst loss in the scores is e_rival - e_label; equal where it is zero.
+    flipped : ndarray of int
+        Records whose worst label is a wrong one.
+    """
+    loss, rival = margin_violations(scores, y)
+    flipped = np.flatnonzero(flip_gain(scores, y, loss) > price)
+    label = y
+    if len(flipped):
+        worst = scores[flipped]
+        flip = worst.argmin(axis=1)  # never the own label, since the gain is positive
+        label = y.copy()
+        label[flipped], rival[flipped] = flip, margin_violations(worst, flip)[1]
+    return label, rival, flipped
+
+
 @dataclass(frozen=True)
 class RobustRisk:
     """The robust risk of one client (or of pooled data) as a function of a linear model.
@@ -204,17 +234,9 @@ class RobustRisk:
         c : float
             Weight of the records with an active hinge.
         """
-        scores = self.X @ M.T
-        loss, rival = margin_violations(scores, self.y)
-        label, h = self.y, 0.0
         # the test keeps 0 * inf out: trusted labels are never flipped, whatever lam
         price = self.ball.kappa * lam if np.isfinite(self.ball.kappa) else np.inf
-        flipped = np.flatnonzero(flip_gain(scores, self.y, loss) > price)
-        if len(flipped):
-            worst = scores[flipped]
-            flip = worst.argmin(axis=1)  # never the own label, since the gain is positive
-            label = label.copy()
-            label[flipped], rival[flipped] = flip, margin_violations(worst, flip)[1]
-            h = -self.ball.kappa * float(self.weight[flipped].sum())
+        label, rival, flipped = worst_labels(self.X @ M.T, self.y, price)
+        h = -self.ball.kappa * float(self.weight[flipped].sum()) if len(flipped) else 0.0
         V = label_weights(label, rival, self.weight, self.n_classes)
         return V.T @ self.X, h, float(self.weight @ (rival != label))

@@ -100,9 +100,7 @@ class Cuts:
         gram, units, support = slopes @ slopes.T, np.eye(2), np.array([_START, _ZERO])
         inverse = Basis.of([_START, _ZERO], gram, units).inverse
         weights, idle = np.array([1.0, radius]), np.zeros(2, dtype=int)
-        return cls(
-            BundleState(slopes, units, np.array([c, 0.0]), gram, weights, idle, support, inverse), radius
-        )
+        return cls(BundleState(slopes, units, np.array([c, 0.0]), gram, weights, idle, support, inverse), radius)
 
     def _take(self, state, capacity):
         self.n = n = len(state.offsets)

@@ -68,10 +68,7 @@ class Basis:
         That is so if the other columns of E are parallel. The pivot would be zero; the test on it is cheap
         and lets few pass.
         """
-        if (
-            self.inverse[position + 2, position + 2] * Q[self.support[position], self.support[position]]
-            > 1e-6
-        ):
+        if self.inverse[position + 2, position + 2] * Q[self.support[position], self.support[position]] > 1e-6:
             return False
         others = E[:, self.support[:position] + self.support[position + 1 :]]
         size = np.abs(others).sum(axis=0)
