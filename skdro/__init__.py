@@ -1,3 +1,8 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
+from .estimators.federated import FedDROClassifier
+from .estimators.private import DPFedDROClassifier
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["DPFedDROClassifier", "FedDROClassifier", "__version__"]

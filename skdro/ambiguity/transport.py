@@ -1,17 +1,25 @@
 """Transport norms: what it costs nature to move a record, and the dual norm that this puts on the model.
 
 A `TransportNorm` bundles the norm of the cost ||x - x'||, its dual norm ||.||_*, and a direction v with
-||v|| <= 1 and <v, d> = ||d||_*.  The table `TRANSPORT_NORMS` maps an estimator's string to a component; nothing
-below the estimators branches on that string.
+||v|| <= 1 and <v, d> = ||d||_*. The table `TRANSPORT_NORMS` maps an estimator's string to a component; no
+code below the estimators branches on that string.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
-__all__ = ["TRANSPORT_NORMS", "TransportNorm", "spread", "spread_subgradient", "widest_pair"]
+__all__ = [
+    "TRANSPORT_NORMS",
+    "TransportNorm",
+    "pair_distances",
+    "pairs_in_spread",
+    "spread",
+    "spread_subgradient",
+    "widest_pair",
+]
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,6 @@ class TransportNorm:
         Its order for `numpy.linalg.norm`.
     dual_order : float
         Order of the dual norm.
-    metric : str
-        The dual norm's name in `scipy.spatial.distance.pdist`.
     direction : callable
         Maps d, shape (n_features,), to v with ||v|| <= 1 (transport norm) and <v, d> = ||d||_*.
     """
@@ -35,7 +41,6 @@ class TransportNorm:
     name: str
     order: float
     dual_order: float
-    metric: str
     direction: Callable[[np.ndarray], np.ndarray]
 
     def length(self, X: np.ndarray) -> np.ndarray:
@@ -60,24 +65,56 @@ def _largest_coordinate(d):
 
 
 TRANSPORT_NORMS = {
-    "linf": TransportNorm("linf", np.inf, 1, "cityblock", np.sign),
-    "l2": TransportNorm("l2", 2, 2, "euclidean", _unit),
-    "l1": TransportNorm("l1", 1, np.inf, "chebyshev", _largest_coordinate),
+    "linf": TransportNorm("linf", np.inf, 1, np.sign),
+    "l2": TransportNorm("l2", 2, 2, _unit),
+    "l1": TransportNorm("l1", 1, np.inf, _largest_coordinate),
 }
 
 
-def _pairs(n_classes, present):
-    """Index pairs i < j that count in phi: all, or those with a label that occurs."""
+@lru_cache(maxsize=32)
+def _all_pairs(n_classes):
+    """Index pairs i < j; kept, since listing them takes longer than measuring them for a few classes."""
     i, j = np.triu_indices(n_classes, k=1)
+    i.flags.writeable = j.flags.writeable = False
+    return i, j
+
+
+def pairs_in_spread(n_classes: int, present: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs i < j of classes that count in phi: all, or those with a label that occurs (mask `present`).
+
+    Returns
+    -------
+    i, j : ndarray of int, shape (n_pairs,)
+    """
+    i, j = _all_pairs(n_classes)
     if present is None:
-        return i, j, slice(None)
-    keep = np.flatnonzero(present[i] | present[j])
-    return i[keep], j[keep], keep
+        return i, j
+    keep = present[i] | present[j]
+    return i[keep], j[keep]
 
 
-def widest_pair(
+def pair_distances(
     W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
-) -> tuple[float, int, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """||w_i - w_j||_* of the pairs i < j that count in phi: all, or those with a label that occurs.
+
+    Parameters
+    ----------
+    W : ndarray of shape (n_classes, n_features)
+    norm : TransportNorm
+    present : ndarray of bool, shape (n_classes,), optional
+        See `widest_pair`.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_pairs,)
+    i, j : ndarray of int, shape (n_pairs,)
+    """
+    i, j = pairs_in_spread(len(W), present)
+    return norm.dual(W[i] - W[j]), i, j
+
+
+def widest_pair(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> tuple[float, int, int]:
     """phi(W) = max over pairs of ||w_i - w_j||_* and the pair that attains it.
 
     Parameters
@@ -94,8 +131,7 @@ def widest_pair(
     phi : float
     i, j : int
     """
-    i, j, keep = _pairs(len(W), present)
-    distances = pdist(W, norm.metric)[keep]
+    distances, i, j = pair_distances(W, norm, present)
     best = int(distances.argmax())
     return float(distances[best]), int(i[best]), int(j[best])
 

@@ -131,9 +131,7 @@ def split_clients_dirichlet(
         raise ValueError(f"alpha must be a positive finite number, got {alpha!r}.")
     codes, counts = class_codes(y)
     if len(codes) < n_clients * min_rows:
-        raise ValueError(
-            f"y has {len(codes)} rows, fewer than n_clients * min_rows = {n_clients * min_rows}."
-        )
+        raise ValueError(f"y has {len(codes)} rows, fewer than n_clients * min_rows = {n_clients * min_rows}.")
     rng = as_generator(random_state)
     groups = np.empty(len(codes), dtype=np.intp)
     for k, n_rows in enumerate(counts):
@@ -187,9 +185,7 @@ def split_clients_by_column(X: ArrayLike, column: int | str, *, n_clients: int |
         try:
             present = present.astype(float)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"n_clients cuts numeric columns only; column {column!r} is not numeric."
-            ) from None
+            raise ValueError(f"n_clients cuts numeric columns only; column {column!r} is not numeric.") from None
         edges = np.quantile(present, np.arange(1, n_clients) / n_clients) if len(present) else []
         codes = np.unique(np.searchsorted(edges, present, side="left"), return_inverse=True)[1]
     groups = np.full(len(values), codes.max(initial=-1) + 1, dtype=np.intp)

@@ -109,9 +109,7 @@ def _download(spec, remote, data_home, download_if_missing):
     fname = remote.name if remote.member is None else Path(remote.url).name
     processor = None if remote.member is None else pooch.Unzip(members=[remote.member], extract_dir=".")
     try:
-        found = pooch.retrieve(
-            remote.url, known_hash=remote.sha256, fname=fname, path=folder, processor=processor
-        )
+        found = pooch.retrieve(remote.url, known_hash=remote.sha256, fname=fname, path=folder, processor=processor)
     except OSError as error:
         reason = f"the download failed ({type(error).__name__})"
         raise FileNotFoundError(_what_to_do(spec, remote, folder, reason)) from error

@@ -19,8 +19,7 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
 HEART_DISEASE = DatasetSpec(
     name="heart_disease",
     files=tuple(
-        RemoteFile(f"processed.{hospital}.data", f"{_UCI}/processed.{hospital}.data")
-        for hospital in HOSPITALS
+        RemoteFile(f"processed.{hospital}.data", f"{_UCI}/processed.{hospital}.data") for hospital in HOSPITALS
     ),
     feature_names=(
         *("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach"),

@@ -17,9 +17,7 @@ FAILURE_MODES = ("TWF", "HDF", "PWF", "OSF", "RNF")
 AI4I = DatasetSpec(
     name="ai4i2020",
     files=(
-        RemoteFile(
-            "ai4i2020.csv", "https://archive.ics.uci.edu/ml/machine-learning-databases/00601/ai4i2020.csv"
-        ),
+        RemoteFile("ai4i2020.csv", "https://archive.ics.uci.edu/ml/machine-learning-databases/00601/ai4i2020.csv"),
     ),
     feature_names=(
         *("Type", "Air temperature [K]", "Process temperature [K]"),
@@ -39,8 +37,7 @@ N_FAULTS = 21
 FAULT_ONSET = 160
 N_PERIODS = 4
 _TEP_URL = (
-    "https://raw.githubusercontent.com/camaramm/tennessee-eastman-profBraatz/"
-    "0643318858ce7c87292bd59820b459e12a13d009"
+    "https://raw.githubusercontent.com/camaramm/tennessee-eastman-profBraatz/0643318858ce7c87292bd59820b459e12a13d009"
 )
 
 
@@ -173,9 +170,7 @@ def fetch_tennessee_eastman(
     if subset not in TENNESSEE_EASTMAN:
         raise ValueError(f"subset must be 'train' or 'test', got {subset!r}.")
     spec = TENNESSEE_EASTMAN[subset]
-    data, run = _read_runs(
-        spec, find_file(spec, f"tep_{subset}.npy", data_home), data_home, download_if_missing
-    )
+    data, run = _read_runs(spec, find_file(spec, f"tep_{subset}.npy", data_home), data_home, download_if_missing)
     lengths = np.bincount(run)
     sample = np.concatenate([np.arange(length) for length in lengths])
     before_onset = (sample < FAULT_ONSET) & (subset == "test" and normal_before_onset)

@@ -185,9 +185,7 @@ def fetch_diabetes130(
 
 def _check_group_by(group_by, categorical):
     if group_by not in categorical:
-        raise ValueError(
-            f"group_by must be a categorical column, one of {list(categorical)}, got {group_by!r}."
-        )
+        raise ValueError(f"group_by must be a categorical column, one of {list(categorical)}, got {group_by!r}.")
 
 
 def _clients(cells):

@@ -36,9 +36,7 @@ DERMATOLOGY = DatasetSpec(
         *("pityriasis rosea", "chronic dermatitis", "pityriasis rubra pilaris"),
     ),
     licence="CC BY 4.0",
-    citation=(
-        "N. Ilter, H. A. Guvenir (1998). Dermatology. UCI Machine Learning Repository. doi:10.24432/C5FK5P"
-    ),
+    citation=("N. Ilter, H. A. Guvenir (1998). Dermatology. UCI Machine Learning Repository. doi:10.24432/C5FK5P"),
     bounds={**{name: (0, 3) for name in _FINDINGS}, "family history": (0, 1)},
 )
 
@@ -134,9 +132,7 @@ def fetch_dermatology(
     data = np.column_stack([numbers(column) for column in zip(*read_cells(path), strict=True)])
     target = data[:, 34].astype(int) - 1
     groups = split_clients_by_share(target, random_state=random_state)
-    return assemble(
-        DERMATOLOGY, data[:, :34], target, groups, return_X_y_groups=return_X_y_groups, as_frame=as_frame
-    )
+    return assemble(DERMATOLOGY, data[:, :34], target, groups, return_X_y_groups=return_X_y_groups, as_frame=as_frame)
 
 
 def fetch_seeds(
@@ -182,9 +178,7 @@ def fetch_seeds(
     data = np.column_stack([numbers(column) for column in zip(*rows, strict=True)])
     target = data[:, 7].astype(int) - 1
     groups = split_clients_by_share(target, random_state=random_state)
-    return assemble(
-        SEEDS, data[:, :7], target, groups, return_X_y_groups=return_X_y_groups, as_frame=as_frame
-    )
+    return assemble(SEEDS, data[:, :7], target, groups, return_X_y_groups=return_X_y_groups, as_frame=as_frame)
 
 
 def fetch_penguins(

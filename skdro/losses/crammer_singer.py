@@ -32,12 +32,13 @@ def margin_violations(scores: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     >>> margin_violations(np.array([[2.0, 0.0], [0.0, 0.5]]), np.array([0, 0]))
     (array([0. , 1.5]), array([0, 1]))
     """
-    rows = np.arange(len(y))
-    own = scores[rows, y]
-    others = scores.copy()
-    others[rows, y] = -np.inf
-    rival = others.argmax(axis=1)
-    loss = 1.0 + others[rows, rival] - own
+    # flat positions: indexing by one array is several times faster than by (rows, y)
+    start = np.arange(0, scores.size, scores.shape[1])
+    others = scores.flatten()
+    own = others[start + y]
+    others[start + y] = -np.inf
+    rival = others.reshape(scores.shape).argmax(axis=1)
+    loss = 1.0 + others[start + rival] - own
     correct = loss <= 0.0
     return np.where(correct, 0.0, loss), np.where(correct, y, rival)
 
@@ -56,11 +57,11 @@ def label_weights(y: np.ndarray, rival: np.ndarray, weight: np.ndarray, n_classe
     V : ndarray of shape (n_records, n_classes)
         Zero rows where `rival == y`.
     """
-    rows = np.arange(len(y))
-    V = np.zeros((len(y), n_classes))
-    V[rows, rival] += weight
-    V[rows, y] -= weight
-    return V
+    start = np.arange(0, len(y) * n_classes, n_classes)
+    V = np.zeros(len(y) * n_classes)
+    V[start + rival] = weight
+    V[start + y] -= weight
+    return V.reshape(len(y), n_classes)
 
 
 def gradient_sum(X: np.ndarray, y: np.ndarray, rival: np.ndarray, weight: np.ndarray, n_classes: int):

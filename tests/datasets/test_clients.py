@@ -107,9 +107,7 @@ def test_dirichlet_concentration_orders_heterogeneity():
     y = np.repeat(np.arange(5), 200)
 
     def heterogeneity(alpha):
-        return np.mean(
-            [table(y, split_clients_dirichlet(y, 5, alpha, random_state=s), 5).std() for s in range(5)]
-        )
+        return np.mean([table(y, split_clients_dirichlet(y, 5, alpha, random_state=s), 5).std() for s in range(5)])
 
     assert heterogeneity(0.1) > 1.5 * heterogeneity(1) > 3 * heterogeneity(100)
 

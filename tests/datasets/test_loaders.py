@@ -133,9 +133,7 @@ def test_adult_subsets_and_groups(data_home):
     assert "missing" in test.groups
     row = fetch("adult", data_home=data_home, subset="test").data[0]
     levels = [test.feature_levels.get(name) for name in test.feature_names]
-    decoded = [
-        value if level is None else level[int(value)] for value, level in zip(row, levels, strict=True)
-    ]
+    decoded = [value if level is None else level[int(value)] for value, level in zip(row, levels, strict=True)]
     assert decoded[:4] == [25, "Private", 226802, "11th"]
     assert decoded[-2:] == [40, "United-States"]
 

@@ -1,0 +1,92 @@
+"""
+Quickstart: one model from four sites with noisy labels
+=======================================================
+
+Wine and Iris are dealt to four uneven sites and a tenth of the training labels is flipped.  A federated robust
+classifier is tuned over the flip cost `kappa` and the `radius` by ``GridSearchCV`` with the client labels as
+`groups`, and compared with a linear SVM that was allowed to pool the records.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import sklearn
+from sklearn.datasets import load_iris, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import f1_score
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from skdro import FedDROClassifier
+from skdro.datasets import flip_labels, split_clients_by_share
+
+SEEDS = range(5)
+DATA = {"Wine": load_wine(return_X_y=True), "Iris": load_iris(return_X_y=True)}
+
+# %%
+# With metadata routing on, the `groups` given to the search reach the clients of every fit inside it.
+sklearn.set_config(enable_metadata_routing=True)
+
+svm = GridSearchCV(
+    make_pipeline(StandardScaler(), LinearSVC(multi_class="crammer_singer", max_iter=20_000, random_state=0)),
+    {"linearsvc__C": [0.01, 0.1, 1.0, 10.0]},
+    scoring="f1_macro",
+    cv=3,
+)
+federated = GridSearchCV(
+    make_pipeline(StandardScaler(), FedDROClassifier()),
+    {"feddroclassifier__kappa": [0.5, np.inf], "feddroclassifier__radius": [0.01, 0.03, 0.1]},
+    scoring="f1_macro",
+    cv=3,
+    n_jobs=2,
+)
+
+# %%
+# Five random splits of each data set; the test labels are clean.
+METHODS = ("pooled SVM", "FedDROClassifier")
+scores = {(name, method): [] for name in DATA for method in METHODS}
+chosen = {name: [] for name in DATA}
+warnings.simplefilter("ignore", ConvergenceWarning)  # some corners of the grids
+for name, (X, y) in DATA.items():
+    for seed in SEEDS:
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=seed)
+        clients = split_clients_by_share(y_train, (0.4, 0.3, 0.2, 0.1), random_state=seed)
+        y_noisy = flip_labels(y_train, 0.1, random_state=seed)
+        svm.fit(X_train, y_noisy)
+        federated.fit(X_train, y_noisy, groups=clients)
+        for method, search in zip(METHODS, (svm, federated), strict=True):
+            scores[name, method].append(f1_score(y_test, search.predict(X_test), average="macro"))
+        chosen[name].append(federated.cv_results_["mean_test_score"].reshape(2, 3))
+
+print("macro-F1 on clean test labels, mean (sd) over 5 seeds")
+for (name, method), values in scores.items():
+    print(f"{name:5s} {method:17s} {np.mean(values):.3f} ({np.std(values, ddof=1):.3f})")
+
+# %%
+# Left: the scores on the test rows.  Right: what the search saw, averaged over the seeds.
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+colours = dict(zip(METHODS, ("tab:gray", "tab:blue"), strict=True))
+for place, (name, method) in enumerate(scores):
+    x = place + 0.4 * (place // 2)
+    values = scores[name, method]
+    left.plot(x + np.linspace(-0.12, 0.12, len(values)), values, "o", ms=4, alpha=0.6, color=colours[method])
+    left.plot([x - 0.25, x + 0.25], [np.mean(values)] * 2, lw=2.5, color=colours[method], label=method)
+left.set_xticks([0.5, 2.9], DATA)
+left.set_ylabel("macro-F1, clean test labels")
+left.set_title("Five splits and their mean")
+handles, labels = left.get_legend_handles_labels()
+left.legend(handles[:2], labels[:2], loc="lower left", frameon=False)
+radii = federated.param_grid["feddroclassifier__radius"]
+for (name, grids), style in zip(chosen.items(), ("-", "--"), strict=True):
+    for row, kappa, colour in zip(np.mean(grids, axis=0), ("0.5", "inf"), ("tab:blue", "tab:orange"), strict=True):
+        right.semilogx(radii, row, style, marker="o", ms=4, color=colour, label=f"{name}, kappa = {kappa}")
+right.set_xlabel("radius (standardised features)")
+right.set_ylabel("macro-F1, noisy validation labels")
+right.set_title("What the search saw")
+right.legend(frameon=False, fontsize=8)
+fig.savefig("quickstart.png", dpi=150)
+print("figure saved as quickstart.png")
+plt.show()

@@ -1,0 +1,1 @@
+"""What users import: thin classes that validate, compose and store. No mathematics here."""

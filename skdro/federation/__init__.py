@@ -1,0 +1,1 @@
+"""Who computes, in which order: client data, the protocol, the in-process round loop, and the steps."""

@@ -1,0 +1,54 @@
+"""What an algorithm is, seen by whoever runs it: two pure steps around states that hold only arrays.
+
+    client_step(state, block, broadcast)               -> replies, state       at the site
+    server_step(server_state, replies, clients)        -> server_state         at the server
+
+The in-process loop, a cluster and a real federation run the same two functions.  Data and client state never
+leave the site; what crosses is a `Message`: a dict of arrays.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .client_data import ClientBlock
+
+__all__ = ["Algorithm", "Message"]
+
+Message = dict[str, np.ndarray]
+"""What crosses between a site and the server: arrays (numbers are arrays of shape ()) under fixed names."""
+
+
+class Algorithm(Protocol):
+    """A federated algorithm; a frozen object that holds only public settings.
+
+    Attributes
+    ----------
+    clients_per_task : int or None
+        How many clients one task of the in-process loop should hold: 1 where each client solves a problem of its
+        own, None (all) where clients are stacked and a step is a few matrix products.
+    """
+
+    clients_per_task: int | None
+
+    def client_start(self, block: ClientBlock) -> Any:
+        """State of a block's clients before the first round: a list with one entry a client."""
+
+    def client_step(self, state: Any, block: ClientBlock, broadcast: Message) -> tuple[list[Message], Any]:
+        """One round at a block of clients: one reply a client, and the new state."""
+
+    def server_start(self, n_clients: int, shape: tuple[int, ...]) -> Any:
+        """State of the server before the first round; `shape` is the model's."""
+
+    def server_step(self, server_state: Any, replies: Sequence[Message], clients: Sequence[int]) -> Any:
+        """New server state from the replies of the clients (by index) that took part in this round."""
+
+    def broadcast(self, server_state: Any) -> Message:
+        """What the server sends to every client at the start of a round."""
+
+    def finished(self, server_state: Any) -> bool:
+        """Whether the server would stop here."""
+
+    def report(self, server_state: Any) -> dict[str, float]:
+        """Figures of the round that has just ended, for `history_`."""

@@ -1,0 +1,5 @@
+"""What may leave a site: noise, sensitivities, accounting, the plan of a fit and the report it ends with."""
+
+from .report import PrivacyReport
+
+__all__ = ["PrivacyReport"]

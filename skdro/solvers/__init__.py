@@ -1,0 +1,1 @@
+"""How one robust problem is solved on one machine, without noise."""
