@@ -73,9 +73,7 @@ def make_imbalanced(
     classes = np.unique(y)
     if positive is None:
         if len(classes) != 2:
-            raise ValueError(
-                f"positive must name the positive labels when y has {len(classes)} classes, not 2."
-            )
+            raise ValueError(f"positive must name the positive labels when y has {len(classes)} classes, not 2.")
         positive = classes[1:]
     is_positive = np.isin(y, positive)
     n_positive, n_negative = is_positive.sum(), (~is_positive).sum()

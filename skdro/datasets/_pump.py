@@ -207,9 +207,7 @@ def make_pump_faults(
     runs = _draw_runs(counts, [(1,), *levels.values()], n_sites, dominant_share, site_spread, rng)
     deployed = _draw_deployed(runs.fault, deployed_share, rng)
     chunks = [slice(first, first + CHUNK) for first in range(0, len(runs.fault), CHUNK)]
-    flows = Parallel(n_jobs=n_jobs)(
-        delayed(_simulate)(runs.parameters(c), runs.theta[c], n_times) for c in chunks
-    )
+    flows = Parallel(n_jobs=n_jobs)(delayed(_simulate)(runs.parameters(c), runs.theta[c], n_times) for c in chunks)
     flow = np.concatenate(flows)
     data = flow_features(flow, SAMPLING_RATE)
     data = _sense(data, deployed, sensor_noise, deployment_offset, rng)
@@ -233,12 +231,7 @@ def make_pump_faults(
 
 def _check_counts(n_samples_per_class):
     counts = np.asarray(n_samples_per_class)
-    if (
-        counts.shape != (len(TARGET_NAMES),)
-        or counts.dtype.kind != "i"
-        or counts.min() < 0
-        or not counts.sum()
-    ):
+    if counts.shape != (len(TARGET_NAMES),) or counts.dtype.kind != "i" or counts.min() < 0 or not counts.sum():
         raise ValueError(
             f"n_samples_per_class must hold {len(TARGET_NAMES)} numbers of runs, got {n_samples_per_class!r}."
         )
@@ -258,9 +251,7 @@ def _check_number(name, value, low, high):
 
 def _draw_runs(counts, levels, n_sites, dominant_share, site_spread, rng):
     fault = rng.permutation(np.repeat(np.arange(len(counts)), counts))
-    severity = np.select(
-        [fault == k for k in range(len(counts))], [rng.choice(v, len(fault)) for v in levels]
-    )
+    severity = np.select([fault == k for k in range(len(counts))], [rng.choice(v, len(fault)) for v in levels])
     site = split_clients_by_dominant_class(fault, n_sites, dominant_share, random_state=rng)
     factor = {}
     for name, spread in RUN_SPREAD.items():

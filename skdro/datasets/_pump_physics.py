@@ -199,9 +199,7 @@ def step(pump: PumpParameters, state: PumpState, dt: float) -> None:
 
     q_in, q_out = _step_chambers(pump, state, volume, dt)
 
-    supply, supply_slope = orifice(
-        PER_AREA * pump.strainer_area, ATMOSPHERE - pump.suction_lift - state.suction
-    )
+    supply, supply_slope = orifice(PER_AREA * pump.strainer_area, ATMOSPHERE - pump.suction_lift - state.suction)
     compliance = pump.suction_gas * ATMOSPHERE / state.suction**2
     drawn = q_in.sum(axis=0)
     state.suction = state.suction + dt * (supply - drawn) / (compliance + dt * supply_slope)

@@ -25,9 +25,7 @@ def levels():
     leak[:N_LEVELS] = LEAK_AREA
     loss[N_LEVELS : 2 * N_LEVELS] = STRAINER_LOSS
     friction[2 * N_LEVELS :] = FAULTY_FRICTION
-    pump = replace(
-        sound, leak_area=leak, strainer_area=sound.strainer_area / np.sqrt(loss), faulty_friction=friction
-    )
+    pump = replace(sound, leak_area=leak, strainer_area=sound.strainer_area / np.sqrt(loss), faulty_friction=friction)
     return simulate(pump, np.zeros(3 * N_LEVELS), n_samples=516)  # five turns
 
 
@@ -53,16 +51,12 @@ def of_fault(values, fault):
 def test_sound_pump_works_where_it_should(levels):
     assert of_fault(levels["flow"], 0)[0] == pytest.approx(38, abs=0.4)
     assert of_fault(levels["speed"], 0)[0] == pytest.approx(950, abs=6)
-    assert of_fault(levels["manifold"], 0)[0] == pytest.approx(
-        8, abs=0.2
-    )  # bar absolute: 7 above the atmosphere
+    assert of_fault(levels["manifold"], 0)[0] == pytest.approx(8, abs=0.2)  # bar absolute: 7 above the atmosphere
 
 
 def test_flow_is_near_the_displacement(levels):
     pump = PumpParameters()
-    swept = (
-        3 * np.pi * pump.plunger_radius**2 * 2 * pump.crank_radius * 60e3
-    )  # litres a minute at 1 turn a second
+    swept = 3 * np.pi * pump.plunger_radius**2 * 2 * pump.crank_radius * 60e3  # litres a minute at 1 turn a second
     displacement = swept * of_fault(levels["speed"], 0)[0] / 60
     assert 0.93 < of_fault(levels["flow"], 0)[0] / displacement < 1.0
 
