@@ -101,8 +101,7 @@ class ClientStratifiedKFold(BaseCrossValidator):
         check_consistent_length(X, y, groups)
         if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(groups):
             raise ValueError(
-                f"n_splits must be an integer from 2 to the number of rows, {len(groups)}, "
-                f"got {self.n_splits!r}."
+                f"n_splits must be an integer from 2 to the number of rows, {len(groups)}, got {self.n_splits!r}."
             )
         clients, client, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         if sizes.min() < 2:

@@ -120,9 +120,7 @@ def test_search_and_scorer_with_routing():
             return_estimator=True,
             return_indices=True,
         )
-        for k, (estimator, test) in enumerate(
-            zip(result["estimator"], result["indices"]["test"], strict=True)
-        ):
+        for k, (estimator, test) in enumerate(zip(result["estimator"], result["indices"]["test"], strict=True)):
             by_client = [
                 accuracy_score(Y[rows], estimator.predict(X[rows]))
                 for rows in (test[GROUPS[test] == client] for client in np.unique(GROUPS))
