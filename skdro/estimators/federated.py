@@ -76,7 +76,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
     rho : "auto" or float, default="auto"
         Penalty of the consensus, > 0, for features in the user's units.  "auto" balances the residuals during
         the first three quarters of the rounds; a number keeps it fixed, as in the paper.
-    n_rounds : int, default=200
+    n_rounds : int, default=500
         Most rounds of communication.
     tol : float, default=1e-3
         Relative tolerance on both residuals; 0 runs all rounds.  The objective is then usually within a few
@@ -167,7 +167,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
         *,
         client_weights="uniform",
         rho="auto",
-        n_rounds=200,
+        n_rounds=500,
         tol=1e-3,
         fit_intercept=True,
         solver="bundle",

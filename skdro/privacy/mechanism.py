@@ -116,6 +116,6 @@ def _checked_grid(sigma, bound):
     if not (grid >= np.spacing(np.abs(bound))).all():
         raise ValueError(
             "The noise is too small beside the values for floating-point numbers to hide their low-order "
-            "bits: ask for a smaller epsilon."
+            "bits: lower the step-size constants, or ask for a smaller epsilon."
         )
     return grid
