@@ -140,7 +140,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         "radius": [Interval(Real, 0, None, closed="left"), "array-like", dict],
-        "kappa": [Interval(Real, 0, None, closed="neither"), "array-like", dict],
+        "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],  # inf: labels are trusted
         "norm": [StrOptions(set(TRANSPORT_NORMS))],
         "client_weights": [StrOptions({"uniform", "size"}), "array-like", dict],
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
