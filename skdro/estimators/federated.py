@@ -238,6 +238,8 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             raise ValueError("sample_weight is zero for all records.")
         alpha = client_weights(self.client_weights, clients, sizes)
         present = sizes > 0
+        if alpha[present].sum() <= 0:
+            raise ValueError("client_weights are zero for all clients that have records of positive sample_weight.")
         alpha = alpha[present] / alpha[present].sum()
         X, codes, index, weight = merge_duplicate_rows(X, codes, (np.cumsum(present) - 1)[index], weight)
         frame = common_frame(X, index, weight, alpha, self.fit_intercept)
