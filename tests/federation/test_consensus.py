@@ -117,7 +117,7 @@ def test_equals_admm_to_rounding_where_steps_are_exact(quadratic):
 
 def test_objective_is_the_risk_of_the_broadcast_model(block):
     recorder = Recorder()
-    server, history = run(algorithm(), block, SHAPE, 4, monitor=recorder)
+    _, history = run(algorithm(), block, SHAPE, 4, monitor=recorder)
     broadcast = [np.zeros(SHAPE)] + [state.model for state in recorder.states[:-1]]
     risks = [sum(a * client_risk(algorithm(), block, g).value(M)[0] for g, a in enumerate(ALPHA)) for M in broadcast]
     assert risks[0] == pytest.approx(1.0)
