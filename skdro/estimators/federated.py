@@ -200,10 +200,10 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             A parameter or an input is invalid; the message names it.
         """
         self._validate_params()
-        X, codes = self._validated(X, y)
-        weight = checked_sample_weight(sample_weight, len(X))
-        clients, index = self._clients(groups, len(X))
-        block, frame, alpha = self._federation(X, codes, clients, index, weight)
+        rows, codes = self._validated(X, y)
+        weight = checked_sample_weight(sample_weight, len(rows))
+        clients, index = self._clients(groups, len(rows))
+        block, frame, alpha = self._federation(rows, codes, clients, index, weight)
         algorithm = self._algorithm(block, frame, alpha)
         shape = (len(self.classes_), block.X.shape[1])
         server, history = self._run(
@@ -211,7 +211,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             block,
             shape,
             lambda server: self._linear(frame, server.model),
-            X=X,
+            X=X,  # as the user gave it, with its column names
             y=y,
             metadata=None if sample_weight is None else {"sample_weight": weight},
         )
