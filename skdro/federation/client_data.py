@@ -5,7 +5,7 @@ one stable copy, so that a client is a slice.  At a site of a real federation th
 of one client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 
@@ -246,12 +246,14 @@ def encode_groups(groups, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 def _as_array(groups):
     if hasattr(groups, "dtype") or hasattr(groups, "to_numpy"):
         return np.asarray(groups)
+    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Iterable):
+        raise ValueError(f"groups must be an array of client labels, one a row; got {type(groups).__name__}.")
     # a list that mixes numbers and strings must not silently become strings
     labels = list(groups)
+    if any(isinstance(label, list | tuple | np.ndarray) for label in labels):
+        raise ValueError("groups must be one-dimensional, one client label a row; got a sequence of sequences.")
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
-    if any(np.ndim(label) for label in labels):
-        return np.array(labels)
     return array
 
 
@@ -286,11 +288,16 @@ def per_client(value, clients: np.ndarray, name: str) -> np.ndarray:
     array([1., 3.])
     """
     if isinstance(value, Mapping):
-        missing = [label for label in clients.tolist() if label not in value]
+        # nanoseconds would become integers: as dates they match the labels that users write
+        labels = (clients.astype("datetime64[us]") if clients.dtype == "datetime64[ns]" else clients).tolist()
+        missing = [label for label in labels if label not in value]
         if missing:
             raise ValueError(f"{name} has no entry for client(s) {missing[:5]}.")
-        return np.array([value[label] for label in clients.tolist()], dtype=float)
-    array = np.asarray(value, dtype=float)
+        value = [value[label] for label in labels]
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number for each client ({error}).") from None
     if array.ndim == 0:
         return np.full(len(clients), float(array))
     if array.shape != (len(clients),):
@@ -344,7 +351,8 @@ def common_frame(
     share = sample_weight * (alpha / np.bincount(index, weights=sample_weight))[index]
     centre = share @ X if constant else np.zeros(X.shape[1])
     spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
-    return AffineFrame(centre, spread if spread > 0 else 1.0, constant)
+    # equal rows differ from their mean by rounding, which is no scale to divide by
+    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
 
 
 def class_shares(block: ClientBlock, n_classes: int) -> np.ndarray:
@@ -415,7 +423,7 @@ def merge_duplicate_rows(
         Sorted by client, label and features.
     """
     keep = sample_weight > 0
-    X, y, index, sample_weight = X[keep], y[keep], index[keep], sample_weight[keep]
+    X, y, index, sample_weight = X[keep] + 0.0, y[keep], index[keep], sample_weight[keep]  # -0.0 becomes 0.0
     order = np.lexsort((*X.T[::-1], y, index))
     X, y, index, sample_weight = X[order], y[order], index[order], sample_weight[order]
     new = np.ones(len(X), dtype=bool)
