@@ -146,12 +146,14 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         facts = self._public_facts(clients, index, noise)
         design = self._design(facts)
         self._warn(noise, facts)
-        block = prepare(X, codes, index, clients, frame)
-        block.settings.update(facts.settings)
         algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
-        result = self._run(
-            algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
-        )
+        # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
+        with np.errstate(all="ignore"):
+            block = prepare(X, codes, index, clients, frame)
+            block.settings.update(facts.settings)
+            result = self._run(
+                algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
+            )
         n_iter = len(next(iter(result.history.values())))
         released = result.server.inner if self.diagnostics else result.server
         check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
