@@ -1,5 +1,7 @@
 """What private federated classifiers share: public inputs, the plan before the data, the report after them."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -53,6 +55,41 @@ class Design:
 
     plan: PrivacyPlan
     algorithm: Any
+
+
+def hiding_records(check: Callable, *args, **kwargs):
+    """Result of a check of the input; its errors keep their type, but show no value of a record.
+
+    scikit-learn puts values into quotes (a string that is no number) or on later lines (an array of a wrong
+    shape or type).
+    """
+    try:
+        return check(*args, **kwargs)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        text = re.sub(r"'.*'|\".*\"", "...", str(error).partition("\n")[0])
+    # raised here, so that the original does not come along as the context
+    raise kind(text)
+
+
+def public_classes(classes) -> np.ndarray:
+    """Sorted labels of the parameter `classes`."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(np.unique(labels)) < 2:
+        raise ValueError("classes must be a list of at least two different labels.")
+    return np.unique(labels)
+
+
+def class_codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Position in `classes` of each label; a ValueError shows none of them."""
+    try:
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        known = np.array_equal(classes[codes], y)
+    except TypeError:  # labels that cannot be compared
+        known = False
+    if not known:
+        raise ValueError("y holds a label outside classes.")
+    return codes
 
 
 class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
@@ -109,12 +146,14 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         facts = self._public_facts(clients, index, noise)
         design = self._design(facts)
         self._warn(noise, facts)
-        block = prepare(X, codes, index, clients, frame)
-        block.settings.update(facts.settings)
         algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
-        result = self._run(
-            algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
-        )
+        # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
+        with np.errstate(all="ignore"):
+            block = prepare(X, codes, index, clients, frame)
+            block.settings.update(facts.settings)
+            result = self._run(
+                algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
+            )
         n_iter = len(next(iter(result.history.values())))
         released = result.server.inner if self.diagnostics else result.server
         check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
@@ -141,17 +180,15 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
 
     def _private_input(self, X, y):
         """X as float64 rows and y as indices of public classes; sets `classes_`."""
+        X, y = hiding_records(validate_data, self, X, y, dtype=np.float64, order="C")
         if self.classes is None:
-            return self._validated(X, y)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
-        check_classification_targets(y)
-        self.classes_ = np.unique(np.asarray(self.classes))
-        if self.classes_.ndim != 1 or len(self.classes_) < 2:
-            raise ValueError("classes must list at least two different labels.")
-        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        if not np.array_equal(self.classes_[codes], y):
-            raise ValueError("y holds a label outside classes.")
-        return X, codes
+            hiding_records(check_classification_targets, y)
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise ValueError("y holds one class only. Pass classes=[...], the public list of possible labels.")
+        else:
+            self.classes_ = public_classes(self.classes)
+        return X, class_codes(self.classes_, y)
 
     def _frame(self):
         if self.feature_bounds is None:

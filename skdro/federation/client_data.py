@@ -104,7 +104,7 @@ class ClippedFrame:
     @classmethod
     def of_box(cls, lo: np.ndarray, hi: np.ndarray, constant: bool, data_norm: float) -> "ClippedFrame":
         """Features clipped to [lo, hi] and mapped to [-1, 1]."""
-        return cls(AffineFrame((lo + hi) / 2, (hi - lo) / 2, constant), lo, hi, data_norm)
+        return cls(AffineFrame(lo / 2 + hi / 2, (hi - lo) / 2, constant), lo, hi, data_norm)
 
     @classmethod
     def as_given(cls, n_features: int, constant: bool, data_norm: float) -> "ClippedFrame":
