@@ -7,6 +7,7 @@ of one client.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "merge_duplicate_rows",
     "per_client",
     "prepare",
+    "stacked",
 ]
 
 
@@ -165,21 +167,26 @@ class ClientBlock:
         """Rows of the block's g-th client."""
         return slice(self.offsets[g], self.offsets[g + 1])
 
+    @cached_property
+    def _equal(self) -> bool:
+        """Whether all clients have the same number of rows, so that products over clients are one call."""
+        return bool((self.sizes == self.sizes[0]).all())
+
     def scores(self, models: np.ndarray) -> np.ndarray:
         """X_g M_g^T of each client's rows, shape (n_rows, n_classes); models (n_clients, n_classes, n_columns)."""
-        out = np.empty((len(self.X), models.shape[1]))
-        for g in range(self.n_clients):
-            rows = self.rows(g)
-            np.matmul(self.X[rows], models[g].T, out=out[rows])
-        return out
+        if self._equal:
+            X = self.X.reshape(self.n_clients, -1, self.X.shape[1])
+            return np.matmul(X, models.transpose(0, 2, 1)).reshape(len(self.X), -1)
+        return np.vstack([self.X[self.rows(g)] @ models[g].T for g in range(self.n_clients)])
 
     def sums(self, V: np.ndarray) -> np.ndarray:
         """V_g^T X_g of each client, shape (n_clients, n_classes, n_columns); V has shape (n_rows, n_classes)."""
-        out = np.empty((self.n_clients, V.shape[1], self.X.shape[1]))
-        for g in range(self.n_clients):
-            rows = self.rows(g)
-            np.matmul(V[rows].T, self.X[rows], out=out[g])
-        return out
+        if self._equal:
+            shape = (self.n_clients, -1)
+            return np.matmul(
+                V.reshape(*shape, V.shape[1]).transpose(0, 2, 1), self.X.reshape(*shape, self.X.shape[1])
+            )
+        return np.array([V[self.rows(g)].T @ self.X[self.rows(g)] for g in range(self.n_clients)])
 
     def subset(self, start: int, stop: int) -> "ClientBlock":
         """The block of clients start, ..., stop - 1: views, no copy."""
@@ -400,6 +407,40 @@ def prepare(
         offsets=offsets,
         clients=clients,
         index=np.arange(len(clients)),
+    )
+
+
+def stacked(block: ClientBlock) -> ClientBlock:
+    """The block with as many rows for each client, if rows of weight zero can fill it up to at most twice its size.
+
+    Steps that work on all clients at once are then a few large products instead of many small ones.
+
+    Parameters
+    ----------
+    block : ClientBlock
+
+    Returns
+    -------
+    ClientBlock
+        The same block if its clients are too uneven.
+    """
+    longest = int(block.sizes.max())
+    if longest * block.n_clients > 2 * len(block.X):
+        return block
+    rank = np.arange(len(block.X)) - np.repeat(block.offsets[:-1], block.sizes)
+    place = np.repeat(np.arange(block.n_clients) * longest, block.sizes) + rank
+
+    def spread_out(values):
+        out = np.zeros((block.n_clients * longest, *values.shape[1:]), dtype=values.dtype)
+        out[place] = values
+        return out
+
+    return replace(
+        block,
+        X=spread_out(block.X),
+        y=spread_out(block.y),
+        weight=spread_out(block.weight),
+        offsets=np.arange(block.n_clients + 1) * longest,
     )
 
 
