@@ -83,7 +83,10 @@ def checked_sample_weight(sample_weight, n_rows):
     """Sample weights as a float array, all ones if None; ValueError names them if they are no weights."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    try:
+        weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold one finite number a row: {error}") from None
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.shape != (n_rows,):

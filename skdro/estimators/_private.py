@@ -11,7 +11,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..federation.client_data import ClippedFrame, client_weights, per_client, prepare
+from ..federation.client_data import ClippedFrame, client_weights, per_client, prepare, stacked
 from ..federation.diagnostics import Diagnosed
 from ..preprocessing import check_feature_bounds
 from ..privacy.accounting import ACCOUNTANTS
@@ -149,7 +149,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
-            block = prepare(X, codes, index, clients, frame)
+            block = stacked(prepare(X, codes, index, clients, frame))
             block.settings.update(facts.settings)
             result = self._run(
                 algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)

@@ -76,7 +76,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
     rho : "auto" or float, default="auto"
         Penalty of the consensus, > 0, for features in the user's units.  "auto" balances the residuals during
         the first three quarters of the rounds; a number keeps it fixed, as in the paper.
-    n_rounds : int, default=200
+    n_rounds : int, default=500
         Most rounds of communication.
     tol : float, default=1e-3
         Relative tolerance on both residuals; 0 runs all rounds.  The objective is then usually within a few
@@ -148,7 +148,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         "radius": [Interval(Real, 0, None, closed="left"), "array-like", dict],
-        "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],
+        "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],  # inf: labels are trusted
         "norm": [StrOptions(set(TRANSPORT_NORMS))],
         "client_weights": [StrOptions({"uniform", "size"}), "array-like", dict],
         "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
@@ -167,7 +167,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
         *,
         client_weights="uniform",
         rho="auto",
-        n_rounds=200,
+        n_rounds=500,
         tol=1e-3,
         fit_intercept=True,
         solver="bundle",
@@ -208,10 +208,10 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             A parameter or an input is invalid; the message names it.
         """
         self._validate_params()
-        X, codes = self._validated(X, y)
-        weight = checked_sample_weight(sample_weight, len(X))
-        clients, index = self._clients(groups, len(X))
-        block, frame, alpha = self._federation(X, codes, clients, index, weight)
+        rows, codes = self._validated(X, y)
+        weight = checked_sample_weight(sample_weight, len(rows))
+        clients, index = self._clients(groups, len(rows))
+        block, frame, alpha = self._federation(rows, codes, clients, index, weight)
         algorithm = self._algorithm(block, frame, alpha)
         shape = (len(self.classes_), block.X.shape[1])
         result = self._run(
@@ -219,7 +219,7 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             block,
             shape,
             lambda server: self._linear(frame, server.model),
-            X=X,
+            X=X,  # as the user gave it, with its column names
             y=y,
             metadata=None if sample_weight is None else {"sample_weight": weight},
         )
@@ -244,6 +244,8 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             raise ValueError("sample_weight is zero for all records.")
         alpha = client_weights(self.client_weights, clients, sizes)
         present = sizes > 0
+        if alpha[present].sum() <= 0:
+            raise ValueError("client_weights are zero for all clients that have records of positive sample_weight.")
         alpha = alpha[present] / alpha[present].sum()
         X, codes, index, weight = merge_duplicate_rows(X, codes, (np.cumsum(present) - 1)[index], weight)
         frame = common_frame(X, index, weight, alpha, self.fit_intercept)

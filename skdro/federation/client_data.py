@@ -5,8 +5,9 @@ one stable copy, so that a client is a slice.  At a site of a real federation th
 of one client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "merge_duplicate_rows",
     "per_client",
     "prepare",
+    "stacked",
 ]
 
 
@@ -165,21 +167,26 @@ class ClientBlock:
         """Rows of the block's g-th client."""
         return slice(self.offsets[g], self.offsets[g + 1])
 
+    @cached_property
+    def _equal(self) -> bool:
+        """Whether all clients have the same number of rows, so that products over clients are one call."""
+        return bool((self.sizes == self.sizes[0]).all())
+
     def scores(self, models: np.ndarray) -> np.ndarray:
         """X_g M_g^T of each client's rows, shape (n_rows, n_classes); models (n_clients, n_classes, n_columns)."""
-        out = np.empty((len(self.X), models.shape[1]))
-        for g in range(self.n_clients):
-            rows = self.rows(g)
-            np.matmul(self.X[rows], models[g].T, out=out[rows])
-        return out
+        if self._equal:
+            X = self.X.reshape(self.n_clients, -1, self.X.shape[1])
+            return np.matmul(X, models.transpose(0, 2, 1)).reshape(len(self.X), -1)
+        return np.vstack([self.X[self.rows(g)] @ models[g].T for g in range(self.n_clients)])
 
     def sums(self, V: np.ndarray) -> np.ndarray:
         """V_g^T X_g of each client, shape (n_clients, n_classes, n_columns); V has shape (n_rows, n_classes)."""
-        out = np.empty((self.n_clients, V.shape[1], self.X.shape[1]))
-        for g in range(self.n_clients):
-            rows = self.rows(g)
-            np.matmul(V[rows].T, self.X[rows], out=out[g])
-        return out
+        if self._equal:
+            shape = (self.n_clients, -1)
+            return np.matmul(
+                V.reshape(*shape, V.shape[1]).transpose(0, 2, 1), self.X.reshape(*shape, self.X.shape[1])
+            )
+        return np.array([V[self.rows(g)].T @ self.X[self.rows(g)] for g in range(self.n_clients)])
 
     def subset(self, start: int, stop: int) -> "ClientBlock":
         """The block of clients start, ..., stop - 1: views, no copy."""
@@ -246,12 +253,14 @@ def encode_groups(groups, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 def _as_array(groups):
     if hasattr(groups, "dtype") or hasattr(groups, "to_numpy"):
         return np.asarray(groups)
+    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Iterable):
+        raise ValueError(f"groups must be an array of client labels, one a row; got {type(groups).__name__}.")
     # a list that mixes numbers and strings must not silently become strings
     labels = list(groups)
+    if any(isinstance(label, list | tuple | np.ndarray) for label in labels):
+        raise ValueError("groups must be one-dimensional, one client label a row; got a sequence of sequences.")
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
-    if any(np.ndim(label) for label in labels):
-        return np.array(labels)
     return array
 
 
@@ -286,11 +295,16 @@ def per_client(value, clients: np.ndarray, name: str) -> np.ndarray:
     array([1., 3.])
     """
     if isinstance(value, Mapping):
-        missing = [label for label in clients.tolist() if label not in value]
+        # nanoseconds would become integers: as dates they match the labels that users write
+        labels = (clients.astype("datetime64[us]") if clients.dtype == "datetime64[ns]" else clients).tolist()
+        missing = [label for label in labels if label not in value]
         if missing:
             raise ValueError(f"{name} has no entry for client(s) {missing[:5]}.")
-        return np.array([value[label] for label in clients.tolist()], dtype=float)
-    array = np.asarray(value, dtype=float)
+        value = [value[label] for label in labels]
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number for each client ({error}).") from None
     if array.ndim == 0:
         return np.full(len(clients), float(array))
     if array.shape != (len(clients),):
@@ -344,7 +358,8 @@ def common_frame(
     share = sample_weight * (alpha / np.bincount(index, weights=sample_weight))[index]
     centre = share @ X if constant else np.zeros(X.shape[1])
     spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
-    return AffineFrame(centre, spread if spread > 0 else 1.0, constant)
+    # equal rows differ from their mean by rounding, which is no scale to divide by
+    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
 
 
 def class_shares(block: ClientBlock, n_classes: int) -> np.ndarray:
@@ -395,6 +410,40 @@ def prepare(
     )
 
 
+def stacked(block: ClientBlock) -> ClientBlock:
+    """The block with as many rows for each client, if rows of weight zero can fill it up to at most twice its size.
+
+    Steps that work on all clients at once are then a few large products instead of many small ones.
+
+    Parameters
+    ----------
+    block : ClientBlock
+
+    Returns
+    -------
+    ClientBlock
+        The same block if its clients are too uneven.
+    """
+    longest = int(block.sizes.max())
+    if longest * block.n_clients > 2 * len(block.X):
+        return block
+    rank = np.arange(len(block.X)) - np.repeat(block.offsets[:-1], block.sizes)
+    place = np.repeat(np.arange(block.n_clients) * longest, block.sizes) + rank
+
+    def spread_out(values):
+        out = np.zeros((block.n_clients * longest, *values.shape[1:]), dtype=values.dtype)
+        out[place] = values
+        return out
+
+    return replace(
+        block,
+        X=spread_out(block.X),
+        y=spread_out(block.y),
+        weight=spread_out(block.weight),
+        offsets=np.arange(block.n_clients + 1) * longest,
+    )
+
+
 def merge_duplicate_rows(
     X: np.ndarray, y: np.ndarray, index: np.ndarray, sample_weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -415,7 +464,7 @@ def merge_duplicate_rows(
         Sorted by client, label and features.
     """
     keep = sample_weight > 0
-    X, y, index, sample_weight = X[keep], y[keep], index[keep], sample_weight[keep]
+    X, y, index, sample_weight = X[keep] + 0.0, y[keep], index[keep], sample_weight[keep]  # -0.0 becomes 0.0
     order = np.lexsort((*X.T[::-1], y, index))
     X, y, index, sample_weight = X[order], y[order], index[order], sample_weight[order]
     new = np.ones(len(X), dtype=bool)

@@ -53,6 +53,29 @@ class BundleState:
     inverse: np.ndarray
 
 
+@dataclass(frozen=True)
+class ModelMinimum:
+    """Minimiser of the model plus the proximal term, and what its exactly feasible multipliers prove.
+
+    Parameters
+    ----------
+    M : ndarray of shape (n_classes, n_columns)
+    lam : float
+    bound : float
+        No larger than the least of the risk plus the proximal term.
+    slope : ndarray of shape (n_classes, n_columns)
+        W: the risk is nowhere below  <W, M> + offset.
+    offset : float
+        sum_j a_j c_j.
+    """
+
+    M: np.ndarray
+    lam: float
+    bound: float
+    slope: np.ndarray
+    offset: float
+
+
 class Cuts:
     """Growing table of cuts with the quadratic program over them; lives for one solve.
 
@@ -66,7 +89,7 @@ class Cuts:
     def __init__(self, state: BundleState, radius: float):
         self.radius = radius
         self._take(state, len(state.offsets) + _ROOM)
-        self.basis = Basis(state.support.tolist(), state.inverse)
+        self.basis = Basis(state.support, state.inverse)
         if abs(self.units[1, : self.n] @ self.weights[: self.n] - radius) > 1e-9 * max(radius, 1e-9):
             self._restart()
 
@@ -75,7 +98,7 @@ class Cuts:
         """The start cut, made without flips, and the zero cut."""
         slopes = np.vstack([G.ravel(), np.zeros(G.size)])
         gram, units, support = slopes @ slopes.T, np.eye(2), np.array([_START, _ZERO])
-        inverse = Basis.of([_START, _ZERO], gram, units).inverse
+        inverse = Basis.of(support, gram, units).inverse
         weights, idle = np.array([1.0, radius]), np.zeros(2, dtype=int)
         return cls(BundleState(slopes, units, np.array([c, 0.0]), gram, weights, idle, support, inverse), radius)
 
@@ -93,7 +116,7 @@ class Cuts:
         """Feasible point and basis of two cuts: for another radius, or where rounding spoiled the basis."""
         self.weights[:] = 0.0
         self.weights[_START], self.weights[_ZERO] = 1.0, self.radius
-        self.basis = Basis.of([_START, _ZERO], self.gram, self.units)
+        self.basis = Basis.of(np.array([_START, _ZERO]), self.gram, self.units)
 
     def add_data(self, G: np.ndarray, h: float, c: float) -> None:
         """Append the cut  t >= <G, M> + h lam + c."""
@@ -117,10 +140,10 @@ class Cuts:
         """Drop the cuts that have been idle for long and double the room if few were."""
         state = self.to_state()
         self._take(state, max(len(self.offsets), 2 * len(state.offsets)))
-        self.basis.support = state.support.tolist()
+        self.basis.support = state.support
 
-    def minimise_model(self, centre: np.ndarray, rho: float, tol: float) -> tuple[np.ndarray, float, float]:
-        """Minimiser M of the model plus rho/2 ||M - centre||^2, its lam, and a certified lower bound.
+    def minimise_model(self, centre: np.ndarray, rho: float, tol: float) -> "ModelMinimum":
+        """Minimise the model plus rho/2 ||M - centre||^2.
 
         Parameters
         ----------
@@ -144,7 +167,13 @@ class Cuts:
         weights = feasible_weights(self.weights[:n], units, self.radius)
         W = weights @ slopes
         bound = float(weights @ reward - W @ W / (2 * rho))
-        return (A - W / rho).reshape(centre.shape), max(float(multipliers[1]) / rho, 0.0), bound
+        return ModelMinimum(
+            (A - W / rho).reshape(centre.shape),
+            max(float(multipliers[1]) / rho, 0.0),
+            bound,
+            W.reshape(centre.shape),
+            float(weights @ self.offsets[:n]),
+        )
 
     def _solve(self, program, mass, tol):
         """Solve the quadratic program in place; should it fail, the weights still give a valid bound."""
@@ -156,10 +185,10 @@ class Cuts:
     def to_state(self) -> BundleState:
         """Copy of the cuts that have had weight lately, with the basis."""
         n = self.n
-        keep = np.flatnonzero(self.idle[:n] < _IDLE)
-        keep = np.union1d(keep, [_START, _ZERO, *self.basis.support])
-        position = np.empty(n, dtype=int)
-        position[keep] = np.arange(len(keep))
+        wanted = self.idle[:n] < _IDLE
+        wanted[[_START, _ZERO]] = wanted[self.basis.support] = True
+        keep = np.flatnonzero(wanted)
+        position = np.cumsum(wanted) - 1
         return BundleState(
             self.slopes[keep],
             self.units[:, keep],
@@ -191,7 +220,11 @@ def feasible_weights(weights: np.ndarray, units: np.ndarray, radius: float) -> n
     """
     weights = np.maximum(weights, 0.0)
     a = weights * units[0]
-    a /= a.sum()
+    total = a.sum()
+    if total > 0:
+        a /= total
+    else:
+        a[_START] = 1.0
     flips = float((units[1] * units[0]) @ a)
     if flips > radius:
         a *= radius / flips

@@ -30,21 +30,21 @@ class Basis:
 
     Parameters
     ----------
-    support : list of int
-    inverse : ndarray of shape (len(support) + 2, len(support) + 2)
+    support : ndarray of int, shape (n_support,)
+    inverse : ndarray of shape (n_support + 2, n_support + 2)
     """
 
-    support: list[int]
+    support: np.ndarray
     inverse: np.ndarray
 
     @classmethod
-    def of(cls, support: list[int], Q: np.ndarray, E: np.ndarray) -> "Basis":
+    def of(cls, support: np.ndarray, Q: np.ndarray, E: np.ndarray) -> "Basis":
         """Basis of the given variables; raises `numpy.linalg.LinAlgError` if their system is singular."""
         system = np.zeros((len(support) + 2, len(support) + 2))
         system[:2, 2:] = E[:, support]
         system[2:, :2] = system[:2, 2:].T
         system[2:, 2:] = Q[np.ix_(support, support)]
-        return cls(list(support), np.linalg.inv(system))
+        return cls(support, np.linalg.inv(system))
 
     def refresh(self, Q: np.ndarray, E: np.ndarray) -> None:
         """Compute the inverse anew, free of the rounding of its updates."""
@@ -59,8 +59,9 @@ class Basis:
         np.subtract(self.inverse, grown[:m, :m], out=grown[:m, :m])
         grown[m, :m] = grown[:m, m] = tail
         grown[m, m] = 1.0 / schur
-        self.support.append(j)
-        self.inverse = grown
+        support = np.empty(m - 1, dtype=int)
+        support[:-1], support[-1] = self.support, j
+        self.support, self.inverse = support, grown
 
     def pinned(self, position: int, Q: np.ndarray, E: np.ndarray) -> bool:
         """Whether the equalities alone fix the variable at `position`: then it moves by rounding only.
@@ -68,9 +69,10 @@ class Basis:
         That is so if the other columns of E are parallel. The pivot would be zero; the test on it is cheap
         and lets few pass.
         """
-        if self.inverse[position + 2, position + 2] * Q[self.support[position], self.support[position]] > 1e-6:
+        variable = self.support[position]
+        if self.inverse[position + 2, position + 2] * Q[variable, variable] > 1e-6:
             return False
-        others = E[:, self.support[:position] + self.support[position + 1 :]]
+        others = E[:, np.delete(self.support, position)]
         size = np.abs(others).sum(axis=0)
         cross = others[0] * others[1, 0] - others[1] * others[0, 0]
         return bool((np.abs(cross) <= 1e-12 * size * size[0]).all())
@@ -78,22 +80,23 @@ class Basis:
     def drop(self, position: int) -> None:
         """Remove the variable at `position` of the support; the last one takes its place."""
         at = position + 2
-        column = self.inverse[:, at].copy()
+        column = self.inverse[:, at]
         inverse = self.inverse - column[:, None] * (column / column[at])
         inverse[at] = inverse[-1]
         inverse[:, at] = inverse[:, -1]
-        self.inverse = inverse[:-1, :-1]
-        self.support[position] = self.support[-1]
-        del self.support[-1]
+        support = self.support[:-1].copy()
+        if position < len(support):
+            support[position] = self.support[-1]
+        self.support, self.inverse = support, inverse[:-1, :-1]
 
 
 def _first_to_vanish(x, move):
     """Largest step in [0, inf) with x + step * move >= 0, and the position that stops it (None: nothing)."""
-    falling = np.flatnonzero(move < 0)
+    falling = (move < 0).nonzero()[0]
     if len(falling) == 0:
         return np.inf, None
     steps = x[falling] / -move[falling]
-    first = int(steps.argmin())
+    first = steps.argmin()
     return max(float(steps[first]), 0.0), int(falling[first])
 
 
@@ -114,8 +117,30 @@ def _enter(j, Q, E, x, basis):
     x[S] += step * move
     x[S[position]] = 0.0
     x[j] = step
-    exchanged = Basis.of([*S[:position], j, *S[position + 1 :]], Q, E)
-    basis.support, basis.inverse = exchanged.support, exchanged.inverse
+    basis.support = np.where(np.arange(len(S)) == position, j, S)
+    basis.refresh(Q, E)
+    return True
+
+
+def _leave(target, slack, Q, E, x, basis):
+    """Step from `x` towards `target` until a variable vanishes, and drop it; False if none should.
+
+    A variable that the equalities fix at zero may have a target a little below: no reason to drop it.
+    """
+    S = basis.support
+    start = x[S]
+    move = np.where(target < -slack, target - start, 0.0)
+    step, leaving = _first_to_vanish(start, move)
+    while leaving is not None and basis.pinned(leaving, Q, E):
+        move[leaving] = 0.0
+        step, leaving = _first_to_vanish(start, move)
+    if leaving is None:
+        return False
+    if basis.inverse[leaving + 2, leaving + 2] <= 0:
+        raise np.linalg.LinAlgError("a pivot of the basis has the wrong sign")
+    x[S] = np.maximum(start + min(step, 1.0) * (target - start), 0.0)
+    x[S[leaving]] = 0.0
+    basis.drop(leaving)
     return True
 
 
@@ -142,7 +167,7 @@ def solve_quadratic(
         Feasible and zero outside the basis; the solution on return.
     basis : Basis
     mass : ndarray of shape (n,)
-        Size that each variable can reach.  A reduced cost matters by its product with it.
+        Size that each variable can reach. A reduced cost matters by its product with it.
     tol : float
         Optimal when no (reduced cost x mass) is below -tol.
     max_steps : int
@@ -154,38 +179,31 @@ def solve_quadratic(
         m in the optimality system.
     converged : bool
         False if steps ran out or rounding stopped the method; `x` is feasible all the same.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If rounding has made the basis singular; `x` is feasible all the same.
     """
-    slack = 1e-11 * mass
     fresh = False
     for _ in range(max_steps):
         S = basis.support
         z = basis.inverse @ np.concatenate((e, p[S]))
-        target = z[2:]
-        move = np.where(target < -slack[S], target - x[S], 0.0)
-        step, leaving = _first_to_vanish(x[S], move)
-        while leaving is not None and basis.pinned(leaving, Q, E):
-            move[leaving] = 0.0
-            step, leaving = _first_to_vanish(x[S], move)
-        if leaving is None:
-            x[S] = np.maximum(target, 0.0)
-            cost = (Q @ x - p + z[:2] @ E) * mass
-            if fresh or (np.abs(cost[S]) <= 0.1 * tol).all():
-                cost[S] = 0.0
-                j = int(cost.argmin())
-                if cost[j] >= -tol:
-                    return z[:2], True
-                if not _enter(j, Q, E, x, basis):
-                    return z[:2], False
-                fresh = False
-                continue
-        elif basis.inverse[leaving + 2, leaving + 2] > 0:
-            x[S] = np.maximum(x[S] + min(step, 1.0) * (target - x[S]), 0.0)
-            x[S[leaving]] = 0.0
-            basis.drop(leaving)
+        target, slack = z[2:], 1e-11 * mass[S]
+        if (target + slack).min() < 0 and _leave(target, slack, Q, E, x, basis):
             fresh = False
             continue
-        elif fresh:
+        x[S] = np.maximum(target, 0.0)
+        cost = (Q @ x - p + z[:2] @ E) * mass
+        if not fresh and np.abs(cost[S]).max() > 0.1 * tol:
+            basis.refresh(Q, E)
+            fresh = True
+            continue
+        cost[S] = 0.0
+        j = int(cost.argmin())
+        if cost[j] >= -tol:
+            return z[:2], True
+        if not _enter(j, Q, E, x, basis):
             return z[:2], False
-        basis.refresh(Q, E)
-        fresh = True
+        fresh = False
     return z[:2], False

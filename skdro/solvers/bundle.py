@@ -85,7 +85,7 @@ class Bounds:
         hair = 1e-14 * max(1.0, abs(upper))
         moved = upper < self.upper - hair or lower > self.lower + hair
         self._idle = 0 if moved else self._idle + 1
-        self.lower = max(self.lower, lower)
+        self.lower = max(self.lower, float(lower))
         if upper < self.upper:
             self.M, self.lam, self.upper = M, lam, upper
 
@@ -97,7 +97,7 @@ class Bounds:
     @property
     def met(self) -> bool:
         """Whether the gap is small enough."""
-        return self.upper - self.lower <= self.allowed
+        return bool(self.upper - self.lower <= self.allowed)
 
     @property
     def stalled(self) -> bool:
@@ -194,14 +194,15 @@ def solve_prox(
     cuts = start_cuts(problem, centre, state)
     bounds = Bounds(tol)
     for n_iter in range(1, max_iter + 1):  # noqa: B007
-        M, lam, lower = cuts.minimise_model(centre, rho, 0.1 * bounds.allowed)
+        least = cuts.minimise_model(centre, rho, 0.1 * bounds.allowed)
+        M, lam = least.M, least.lam
         if radius > 0:
             lam = max(lam, add_phi_cuts(cuts, problem, M, lam, 0.1 * bounds.allowed / radius))
             cost = lam * radius
         else:
             lam, cost = np.inf, 0.0  # free of charge, and it makes every flip worthless
         upper = cost + add_data_cut(cuts, problem, M, lam) + 0.5 * rho * float(((M - centre) ** 2).sum())
-        bounds.update(M, lam, upper, lower)
+        bounds.update(M, lam, upper, least.bound)
         if bounds.met or bounds.stalled:
             break
     M, lam = bounds.M, bounds.lam

@@ -1,0 +1,62 @@
+"""scikit-learn's own checks over every estimator, and the conventions of the house that need no data."""
+
+import inspect
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+import skdro
+from skdro import FedDROClassifier
+
+ESTIMATORS = [
+    FedDROClassifier(),
+    FedDROClassifier(norm="l2"),
+    FedDROClassifier(norm="l1"),
+    FedDROClassifier(solver="conic", tol=0.01),
+]
+
+# checks that scikit-learn skips by itself, with the reason
+SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API=1; X is converted to numpy
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+# the checks know no groups
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.SingleClientWarning")
+# some checks draw labels that have nothing to do with X, of which no model can make anything
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.ConstantModelWarning")
+# two of them (ten or fewer rows, the optimum not unique) take more rounds than the default; none asks for accuracy
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator):
+    results = check_estimator(estimator, legacy=True, on_fail=None, on_skip=None)
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
+    assert failed == {}
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= SKIPPED
+    assert len(results) > 50  # the whole suite ran
+
+
+CLASSES = [getattr(skdro, name) for name in skdro.__all__ if inspect.isclass(getattr(skdro, name))]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_public_estimator_is_checked(cls):
+    assert cls in {type(estimator) for estimator in ESTIMATORS}
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
+    for name, parameter in inspect.signature(cls).parameters.items():
+        assert parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        assert isinstance(parameter.default, (str, bool, int, float, type(None))), name
+        assert f"    {name} : " in cls.__doc__, name
+        assert name in cls._parameter_constraints, name
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_fitted_attributes_are_documented(estimator, federation):
+    X, y, groups = federation
+    estimator.set_params(tol=0.01) if "tol" in estimator.get_params() else None
+    estimator.fit(X, y, groups)
+    for name in vars(estimator):
+        if name.endswith("_") and not name.startswith("_"):
+            assert f"    {name} : " in type(estimator).__doc__, name
