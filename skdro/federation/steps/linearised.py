@@ -123,9 +123,8 @@ class FlippedLabels:
         """Noisy step of lam."""
         share = np.add.reduceat(block.weight * flipped, block.offsets[:-1])
         kappa, nu = self.kappa[block.index], self.nu[block.index]
-        lam = state.lam - nu * (block.settings["radius"] - kappa * share - pull)
-        bound = np.abs(state.lam) + nu * (block.settings["radius"] + kappa + pull)
-        return self.door(lam, ledger, index=block.index, round=t, bound=bound)
+        noisy, ledger = self.door(nu * kappa * share, ledger, index=block.index, round=t, bound=nu * kappa)
+        return state.lam - nu * (block.settings["radius"] - pull) + noisy, ledger
 
     def dual(self, tau, phi, lam):
         """Dual of lam >= phi(M)."""
@@ -232,14 +231,17 @@ class LinearisedADMM:
         data = block.sums(label_weights(label, rival, block.weight, self.n_classes))
         per_client = (-1, 1, 1)
         public = state.model / eta.reshape(per_client) + self.rho * (M - mu) - pull.reshape(per_client) * C
-        scale = self.rho + 1.0 / eta
-        model, ledger = self.door(
-            (public - data) / scale.reshape(per_client),
+        scale = (self.rho + 1.0 / eta).reshape(per_client)
+        # only what depends on records passes the door: sums with large states would round differently for
+        # neighbours, and the bound would not be a constant
+        noisy, ledger = self.door(
+            -data / scale,
             state.ledger,
             index=block.index,
             round=t,
-            bound=(np.abs(public).max(axis=(1, 2)) + GRADIENT_NORM * self.data_norm) / scale,
+            bound=GRADIENT_NORM * self.data_norm / scale.ravel(),
         )
+        model = public / scale + noisy
         lam, ledger = self.labels.step(state, block, flipped, pull, ledger, t)
         tau = self.labels.dual(state.tau, self._spreads(model)[0], lam)
         messages = [{"model": model[g], "dual": mu[g]} for g in range(block.n_clients)]
