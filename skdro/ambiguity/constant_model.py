@@ -6,12 +6,16 @@ undecided model (m = 0, risk 1) or a full margin for one class (m = 1).  In a fe
 clients with their weights.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ConstantModel", "best_constant_model"]
+from .wasserstein import RobustRisk
 
+__all__ = ["ConstantModel", "Settled", "best_constant_model", "settle", "weighted_risk"]
+
+WORTH_A_MODEL = 1e-3  # relative gain over the best constant model below which the constant one is taken
 UNDECIDED_MARGIN = 1e-3  # decides the prediction at a robust risk of at most 1 + 1e-3
 
 
@@ -50,3 +54,47 @@ def best_constant_model(
     p = shares[:, label]
     decided = 2.0 * float(alpha @ (1.0 - p + np.minimum(radius / kappa, p)))
     return ConstantModel(label, 1.0 if decided < 1.0 else UNDECIDED_MARGIN, min(1.0, decided))
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A model that is worth having: its robust risk, and whether all training records get one label from it."""
+
+    model: np.ndarray
+    risk: float
+    constant: bool
+
+
+def weighted_risk(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> float:
+    """sum_g alpha_g F_g(model)."""
+    return float(alpha @ [problem.value(model)[0] for problem in problems])
+
+
+def settle(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> Settled:
+    """The model itself, or the best constant one where the model gains nothing over it.
+
+    Near the constant optimum the scores of all classes are equal and rounding would decide on the prediction;
+    with an intercept (a column beyond the features) the constant model predicts the most frequent class instead.
+
+    Parameters
+    ----------
+    problems : sequence of RobustRisk
+        One a client.
+    alpha : ndarray of shape (n_clients,)
+        Client weights, sum one.
+    model : ndarray of shape (n_classes, n_columns)
+    """
+    risk = weighted_risk(problems, alpha, model)
+    n_classes = problems[0].n_classes
+    constant = best_constant_model(
+        np.array([np.bincount(p.y, weights=p.weight, minlength=n_classes) for p in problems]),
+        alpha,
+        np.array([p.ball.radius for p in problems]),
+        np.array([p.ball.kappa for p in problems]),
+    )
+    if risk >= (1 - WORTH_A_MODEL) * constant.risk and model.shape[1] > problems[0].n_features:
+        model = np.zeros_like(model)
+        model[constant.label, -1] = constant.margin
+        return Settled(model, weighted_risk(problems, alpha, model), True)
+    labels = np.concatenate([np.asarray(p.X @ model.T).argmax(axis=1) for p in problems])
+    return Settled(model, risk, bool(np.all(labels == labels[0])))

@@ -111,6 +111,8 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         "c_model": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "diagnostics": [StrOptions({"not-private"}), None],
+        # not a RandomState: the streams need a seed of their own for each client, round and release
+        "random_state": [None, Interval(Integral, 0, None, closed="left"), np.random.Generator],
         "n_jobs": [None, Integral],
     }
 

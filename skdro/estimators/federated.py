@@ -9,11 +9,9 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
-from ..ambiguity.constant_model import best_constant_model
+from ..ambiguity.constant_model import settle, weighted_risk
 from ..ambiguity.transport import TRANSPORT_NORMS
-from ..exceptions import ConstantModelWarning
 from ..federation.client_data import (
-    class_shares,
     client_weights,
     common_frame,
     merge_duplicate_rows,
@@ -30,12 +28,12 @@ from ._base import (
     binary_row,
     check_ball,
     checked_sample_weight,
+    warn_if_constant,
 )
 
 __all__ = ["FedDROClassifier"]
 
 INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
-CONSTANT_GAIN = 1e-3  # a relative gain over the best constant model that is not worth a model
 
 
 CLIENT_TOL = 1e-7  # certified gap of a client's problem
@@ -100,10 +98,10 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
     client_coef_ : ndarray of shape (n_clients, n_classes, n_features), or (n_clients, 1, n_features)
         The clients' own models after the last round; equal to `coef_` up to the primal residual.
     worst_case_risk_ : float
-        sum_g alpha_g F_g at the fitted model.
+        sum_g alpha_g F_g at the fitted model, which is the best consensus model of all rounds.
     history_ : dict of str to ndarray of shape (n_iter_,)
-        "objective" (worst-case risk of the model after each round), "primal_residual", "dual_residual", "rho"
-        (of the next round); the last three in standardised coordinates.
+        "objective" (worst-case risk of the consensus model after each round), "primal_residual",
+        "dual_residual", "rho" (of the next round); the last three in standardised coordinates.
     n_iter_ : int
         Rounds run.
     n_features_in_ : int
@@ -224,8 +222,12 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             metadata=None if sample_weight is None else {"sample_weight": weight},
         )
         server = result.server
-        model, risk = self._settled(algorithm, block, alpha, server.model)
-        self._store(frame, block, server, model, risk, result.history)
+        problems = [algorithm.risk(block, g) for g in range(block.n_clients)]
+        last_risk = weighted_risk(problems, alpha, server.model)
+        best = server.model if last_risk <= server.best_objective else server.best_model
+        settled = settle(problems, alpha, best)
+        warn_if_constant(settled)
+        self._store(frame, block, server, settled, last_risk, result.history)
         if self.tol > 0 and self.n_iter_ == self.n_rounds and not algorithm.finished(server):
             warnings.warn(
                 f"FedDROClassifier used all n_rounds={self.n_rounds} rounds before the residuals met tol="
@@ -266,40 +268,17 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
             tol=self.tol,
         )
 
-    def _settled(self, algorithm, block, alpha, model):
-        """The consensus model and its risk, or the best constant one where nothing is gained over it."""
-        risks = [algorithm.risk(block, g).value(model)[0] for g in range(block.n_clients)]
-        risk = float(alpha @ risks)
-        constant = best_constant_model(
-            class_shares(block, len(self.classes_)), alpha, block.settings["radius"], block.settings["kappa"]
-        )
-        predictions = (block.X @ model.T).argmax(axis=1)
-        if risk >= (1 - CONSTANT_GAIN) * constant.risk and self.fit_intercept:
-            model = np.zeros_like(model)
-            model[constant.label, -1] = constant.margin
-            predictions[:] = constant.label
-            risks = [algorithm.risk(block, g).value(model)[0] for g in range(block.n_clients)]
-            risk = float(alpha @ risks)
-        if np.all(predictions == predictions[0]):
-            warnings.warn(
-                "The robust model gives every training record the same label: radius is too large for what the "
-                "features tell. Lower radius, or raise kappa if labels are trusted.",
-                ConstantModelWarning,
-                stacklevel=4,
-            )
-        return model, risk
-
     def _linear(self, frame, model):
         coef, intercept = binary_row(*frame.leave(model))
         return {"coef_": coef, "intercept_": intercept}
 
-    def _store(self, frame, block, server, model, risk, history):
-        for name, value in self._linear(frame, model).items():
+    def _store(self, frame, block, server, settled, last_risk, history):
+        for name, value in self._linear(frame, settled.model).items():
             setattr(self, name, value)
         self.clients_ = block.clients
         self.client_coef_ = binary_row(*frame.leave(server.local))[0]
-        self.worst_case_risk_ = risk
+        self.worst_case_risk_ = settled.risk
         # the risk of a round's model is known when the next round has begun
-        history["objective"] = np.append(history["objective"][1:], risk)
+        history["objective"] = np.append(history["objective"][1:], last_risk)
         self.history_ = history
         self.n_iter_ = len(history["rho"])

@@ -20,7 +20,6 @@ __all__ = [
     "AffineFrame",
     "ClientBlock",
     "ClippedFrame",
-    "class_shares",
     "client_risk",
     "client_weights",
     "common_frame",
@@ -360,13 +359,6 @@ def common_frame(
     spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
     # equal rows differ from their mean by rounding, which is no scale to divide by
     return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
-
-
-def class_shares(block: ClientBlock, n_classes: int) -> np.ndarray:
-    """Share of each class in each client, shape (n_clients, n_classes)."""
-    client = np.repeat(np.arange(block.n_clients), block.sizes)
-    cells = np.bincount(client * n_classes + block.y, weights=block.weight, minlength=block.n_clients * n_classes)
-    return cells.reshape(block.n_clients, n_classes)
 
 
 def prepare(

@@ -7,13 +7,17 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import FedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier
 
 ESTIMATORS = [
     FedDROClassifier(),
     FedDROClassifier(norm="l2"),
     FedDROClassifier(norm="l1"),
     FedDROClassifier(solver="conic", tol=0.05, n_rounds=20),
+    DPFedDROClassifier(),
+    DPFedDROClassifier(aggregation="trusted"),
+    DPFedDROClassifier(variant="paper"),
+    DPFedDROClassifier(variant="paper", kappa=float("inf"), adjacency="zero_out"),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
@@ -21,8 +25,9 @@ SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API=1; X is converted t
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-# the checks know no groups
+# the checks know no groups, seed the noise and declare no classes
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.SingleClientWarning")
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 # some checks draw labels that have nothing to do with X, of which no model can make anything
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.ConstantModelWarning")
 # two of them (ten or fewer rows, the optimum not unique) take more rounds than the default; none asks for accuracy
@@ -54,6 +59,7 @@ def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # three rounds fill all attributes
 def test_fitted_attributes_are_documented(estimator, federation):
     X, y, groups = federation

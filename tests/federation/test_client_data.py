@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skdro.federation.client_data import (
     AffineFrame,
-    class_shares,
     client_weights,
     common_frame,
     encode_groups,
@@ -270,13 +269,6 @@ def test_common_frame_without_an_intercept_keeps_the_origin():
 def test_common_frame_of_equal_rows_has_scale_one():
     frame = common_frame(np.full((3, 2), 7.0), np.zeros(3, int), np.ones(3), np.ones(1), constant=True)
     assert frame.scale == 1.0
-
-
-def test_class_shares_count_weights():
-    y, index = np.array([0, 2, 0, 2, 2]), np.array([0, 0, 1, 1, 1])
-    block = prepare(np.zeros((5, 2)), y, index, np.arange(2), FRAME, np.array([1.0, 3.0, 1.0, 1.0, 2.0]))
-    np.testing.assert_allclose(class_shares(block, 3), [[0.25, 0, 0.75], [0.25, 0, 0.75]], rtol=1e-15)
-    assert class_shares(block, 4).shape == (2, 4)
 
 
 records = st.lists(

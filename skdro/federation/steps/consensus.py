@@ -70,6 +70,11 @@ class ServerState:
         sum alpha_g F_g at the model *broadcast* in this round, over the clients that took part.
     round : int
         Rounds completed.
+    best_model : ndarray of shape (n_classes, n_columns)
+        Broadcast model with the least objective so far: ADMM is no descent method, and its last model may be ten
+        times further from the optimum than the best one.
+    best_objective : float
+        Its objective, known from rounds in which all clients took part.
     """
 
     model: np.ndarray
@@ -83,6 +88,8 @@ class ServerState:
     dual_scale: float
     objective: float
     round: int
+    best_model: np.ndarray
+    best_objective: float
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,8 @@ class ConsensusADMM:
         nobody = np.zeros((n_clients, *shape))
         unknown = np.full(n_clients, np.nan)
         inf = float("inf")
-        return ServerState(np.zeros(shape), nobody, nobody, unknown, self.rho, inf, inf, 1.0, 1.0, float("nan"), 0)
+        zero = np.zeros(shape)
+        return ServerState(zero, nobody, nobody, unknown, self.rho, inf, inf, 1.0, 1.0, float("nan"), 0, zero, inf)
 
     def broadcast(self, server: ServerState) -> Message:
         """Model and penalty."""
@@ -164,6 +172,8 @@ class ConsensusADMM:
         dual_scale = max(rho * _weighted_norm(alpha, z - M), DUAL_FLOOR)
         risks = np.array([float(reply["risk"]) for reply in replies])
         weight = self.alpha[list(clients)]
+        objective = float(weight @ risks / weight.sum()) if weight.sum() > 0 else float("nan")
+        better = len(clients) == len(self.alpha) and objective < server.best_objective
         return replace(
             server,
             model=M,
@@ -172,8 +182,10 @@ class ConsensusADMM:
             dual=dual,
             primal_scale=primal_scale,
             dual_scale=dual_scale,
-            objective=float(weight @ risks / weight.sum()) if weight.sum() > 0 else float("nan"),
+            objective=objective,
             round=server.round + 1,
+            best_model=M_old if better else server.best_model,
+            best_objective=objective if better else server.best_objective,
         )
 
     def _next_rho(self, rho, primal, dual, rounds):
