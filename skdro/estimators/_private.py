@@ -111,6 +111,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         "c_model": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "diagnostics": [StrOptions({"not-private"}), None],
+        "random_state": [None, Interval(Integral, 0, None, closed="left"), np.random.Generator],
         "n_jobs": [None, Integral],
     }
 

@@ -6,13 +6,17 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import FedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier
 
 ESTIMATORS = [
     FedDROClassifier(),
     FedDROClassifier(norm="l2"),
     FedDROClassifier(norm="l1"),
     FedDROClassifier(solver="conic", tol=0.01),
+    DPFedDROClassifier(),
+    DPFedDROClassifier(aggregation="trusted"),
+    DPFedDROClassifier(variant="paper"),
+    DPFedDROClassifier(variant="paper", kappa=float("inf")),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
@@ -26,6 +30,8 @@ SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API=1; X is converted t
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.ConstantModelWarning")
 # two of them (ten or fewer rows, the optimum not unique) take more rounds than the default; none asks for accuracy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# the checks seed the noise and know no public classes
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 def test_scikit_learn_checks(estimator):
     results = check_estimator(estimator, legacy=True, on_fail=None, on_skip=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
@@ -53,6 +59,7 @@ def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 def test_fitted_attributes_are_documented(estimator, federation):
     X, y, groups = federation
     estimator.set_params(tol=0.01) if "tol" in estimator.get_params() else None
