@@ -43,8 +43,8 @@ def best_constant_model(
 
     Examples
     --------
-    >>> best_constant_model(np.array([[0.2, 0.8]]), np.ones(1), np.array([0.1]), np.ones(1))
-    ConstantModel(label=1, margin=1.0, risk=0.6000000000000001)
+    >>> best_constant_model(np.array([[0.25, 0.75]]), np.ones(1), np.array([0.125]), np.ones(1))
+    ConstantModel(label=1, margin=1.0, risk=0.75)
     """
     label = int((alpha @ shares).argmax())
     p = shares[:, label]

@@ -159,9 +159,10 @@ def test_radius_zero_is_the_pooled_unregularised_problem(federation):
 
 def test_federated_risk_is_at_most_the_pooled_one(federation):
     X, y, groups = federation
-    apart = FedDROClassifier(0.1, 3.0, client_weights="size", tol=1e-4, n_rounds=1000)
+    apart = FedDROClassifier(0.1, 3.0, client_weights="size")
     together = quiet(clone(apart), X, y, np.zeros(len(y))).worst_case_risk_
-    assert quiet(apart, X, y, groups).worst_case_risk_ < together
+    # the accuracy of the default is a thousandth
+    assert quiet(apart, X, y, groups).worst_case_risk_ < 0.998 * together
 
 
 def test_conic_solver_agrees(federation):
@@ -309,8 +310,8 @@ def test_trusted_labels_with_classes_that_a_client_lacks(federation):
 
 
 def test_every_row_its_own_client(federation):
-    X, y, _ = federation
-    model = quiet(FedDROClassifier(0.01, np.inf, n_rounds=60), X, y, np.arange(len(y)))
+    X, y = federation[0][:40], federation[1][:40]
+    model = quiet(FedDROClassifier(0.01, np.inf, n_rounds=30), X, y, np.arange(len(y)))
     assert len(model.clients_) == len(y)
     assert model.score(X, y) > 0.8
 

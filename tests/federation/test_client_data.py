@@ -1,6 +1,7 @@
 """From the user's rows to the block of clients: labels, numbers a client, frames, sorting, merging."""
 
 import datetime
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -302,6 +303,12 @@ def test_merging_does_not_depend_on_the_order_of_the_rows(rows, shuffle):
     shuffle.shuffle(other)
     for one, two in zip(merged(rows), merged(other), strict=True):
         assert one.tobytes() == two.tobytes()
+
+
+def test_sum_of_weights_does_not_depend_on_the_order_of_the_copies():
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1  # so that the order could show
+    totals = {merged([(1.0, 2.0, 0, 0, w) for w in order])[3].tobytes() for order in permutations([0.1, 0.2, 0.3])}
+    assert len(totals) == 1
 
 
 @given(rows=records)
