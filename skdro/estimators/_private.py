@@ -176,7 +176,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        frame = self._frame()
+        frame = self._fitted_frame  # parameters set after fit change no prediction
         scores = frame.enter(X) @ frame.affine.inverse(self.coef_, self.intercept_).T
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -220,7 +220,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
 
     def _linear(self, frame, model):
         coef, intercept = binary_row(*frame.leave(model))
-        return {"coef_": coef, "intercept_": intercept}
+        return {"coef_": coef, "intercept_": intercept, "_fitted_frame": frame}
 
     def _store(self, frame, clients, plan, noise, server, history, n_iter):
         for name, value in self._linear(frame, server.model).items():

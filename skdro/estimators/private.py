@@ -148,8 +148,9 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     radius : float, array-like of shape (n_clients,) or dict, default=0.01
         Average transport cost that nature may spend, >= 0, in units of the clipped rows (of the box mapped to
         [-1, 1] if `feature_bounds` is given).
-    kappa : float, array-like of shape (n_clients,) or dict, default=1.0
-        Cost of a label flip, > 0, in the same units; `inf` means that labels are trusted.
+    kappa : float, array-like of shape (n_clients,) or dict, default=2.0
+        Cost of a label flip, > 0, in the same units; `inf` means that labels are trusted.  Below twice
+        `data_norm` the default variant takes most labels as flipped, and its model fades as the noise does.
     norm : {"linf", "l2", "l1"}, default="linf"
         Norm of the transport cost; the model pays for its dual.
     variant : {"global", "paper"}, default="global"
@@ -262,7 +263,7 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
         epsilon=1.0,
         delta=1e-5,
         radius=0.01,
-        kappa=1.0,
+        kappa=2.0,
         norm="linf",
         *,
         variant="global",

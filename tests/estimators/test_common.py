@@ -32,6 +32,8 @@ SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API=1; X is converted t
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.ConstantModelWarning")
 # two of them (ten or fewer rows, the optimum not unique) take more rounds than the default; none asks for accuracy
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# the checks seed the noise and know no public classes
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 def test_scikit_learn_checks(estimator):
     results = check_estimator(estimator, legacy=True, on_fail=None, on_skip=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}

@@ -114,11 +114,20 @@ def replayed(fit, released):
     return exacts
 
 
-def without_record(block, record, groups):
-    """The null record of zero_out: its term is zero in every sum, and it is still counted."""
-    weight = block.weight.copy()
-    weight[np.argsort(groups, kind="stable") == record] = 0.0
-    return replace(block, weight=weight)
+@contextmanager
+def record_masked(masked, record, groups):
+    """Within, a fit sees the null record of zero_out: its term is zero in every sum, and it is still counted."""
+
+    def prepared(*args):
+        block = prepare(*args)
+        weight = np.where(np.argsort(groups, kind="stable") == record, 0.0, block.weight)
+        return replace(block, weight=weight)
+
+    prepare = _private.prepare
+    with PATCH() as patch:
+        if masked:
+            patch.setattr(_private, "prepare", prepared)
+        yield
 
 
 # ---------------------------------------------------------------- audit 1: sensitivity
@@ -186,10 +195,10 @@ def pair(rng, method, adjacency, replacement, size, scale, **parameters):
     if adjacency == "replace_one":
         X2[record], y2[record] = replacement(rng, X[record], y[record], n_classes)
     model = estimator(method, adjacency, classes=range(n_classes), **parameters)
-    fits = [opened(model, X, y, groups), opened(model, X2, y2, groups)]
-    if adjacency == "zero_out":
-        fits[1] = replace(fits[1], block=without_record(fits[1].block, record, groups))
-    return fits, groups[record], fixed_answers(rng, scale)
+    before = opened(model, X, y, groups)
+    with record_masked(adjacency == "zero_out", record, groups):
+        after = opened(model, X2, y2, groups)
+    return [before, after], groups[record], fixed_answers(rng, scale)
 
 
 def search(method, adjacency, n_pairs=60, **parameters):
@@ -294,16 +303,6 @@ RECORD = 0
 N_FITS = 200
 
 
-@contextmanager
-def record_masked(masked):
-    """Within, `prepare` gives the game's record a zero term in every sum."""
-    with PATCH() as patch:
-        if masked:
-            prepare = _private.prepare
-            patch.setattr(_private, "prepare", lambda *args: without_record(prepare(*args), RECORD, GROUPS_GAME))
-        yield
-
-
 def neighbours(adjacency):
     """(y, masked) of both sides: the label swap, or the record's term left out."""
     swapped = np.where(np.arange(len(Y_GAME)) == RECORD, 1 - Y_GAME, Y_GAME)
@@ -329,12 +328,12 @@ def game(method, adjacency, **parameters):
     parameters = {"c_model": 0.3, "c_lambda": 0.3, "kappa": 1.0, **METHODS[method], **parameters}
     sides, fits, scores = neighbours(adjacency), [], ([], [])
     for y, masked in sides:
-        with record_masked(masked):
+        with record_masked(masked, RECORD, GROUPS_GAME):
             fits.append(opened(estimator(method, adjacency, **parameters), X_GAME, y, GROUPS_GAME))
     for side, (y, masked) in enumerate(sides):
         for run in range(N_FITS):
             model = estimator(method, adjacency, **{**parameters, "random_state": 2 * run + side})
-            with record_masked(masked), recording() as tape:
+            with record_masked(masked, RECORD, GROUPS_GAME), recording() as tape:
                 model.fit(X_GAME, y, groups=GROUPS_GAME)
             scores[side].append(projection(fits, {key: released for key, (_, released) in tape.items()}))
     return mu_lower_bound(*map(np.array, scores)), model.privacy_.mu
