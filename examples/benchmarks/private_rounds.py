@@ -78,9 +78,7 @@ def products(block, K):
 
 def main():
     """Print the table."""
-    print(
-        f"{'G':>3s} {'N':>6s} {'K':>2s} {'P':>3s}  {'method':18s} {'us a round':>10s} {'/ products':>10s} {'one by one':>10s}"
-    )
+    print("  G      N  K   P  method             us a round / products one by one")
     for G, N, K, P in SIZES:
         X, y, groups = problem(G, N, K, P)
         for name, settings in VARIANTS.items():

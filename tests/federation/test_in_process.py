@@ -8,10 +8,16 @@ import pytest
 
 from skdro import FedDROClassifier
 from skdro.ambiguity.transport import TRANSPORT_NORMS
+from skdro.federation import in_process
 from skdro.federation.client_data import AffineFrame, prepare
-from skdro.federation.in_process import run
 from skdro.federation.steps.consensus import ConsensusADMM
 from skdro.solvers import bundle
+
+
+def run(*args, **kwargs):
+    """Last server state and history of the loop, one client a task unless told otherwise."""
+    result = in_process.run(*args, **{"clients_per_task": 1, **kwargs})
+    return result.server, result.history
 
 
 class Counting:
