@@ -39,7 +39,7 @@ svm = GridSearchCV(
     cv=3,
 )
 federated = GridSearchCV(
-    make_pipeline(StandardScaler(), FedDROClassifier()),
+    make_pipeline(StandardScaler(), FedDROClassifier(n_rounds=200)),
     {"feddroclassifier__kappa": [0.5, np.inf], "feddroclassifier__radius": [0.01, 0.03, 0.1]},
     scoring="f1_macro",
     cv=3,
