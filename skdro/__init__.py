@@ -2,7 +2,15 @@
 
 from .estimators.federated import FedDROClassifier
 from .estimators.private import DPFedDROClassifier
+from .estimators.wasserstein import RadiusPath, WassersteinDROClassifier, radius_path
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["DPFedDROClassifier", "FedDROClassifier", "__version__"]
+__all__ = [
+    "DPFedDROClassifier",
+    "FedDROClassifier",
+    "RadiusPath",
+    "WassersteinDROClassifier",
+    "__version__",
+    "radius_path",
+]

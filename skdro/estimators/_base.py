@@ -1,6 +1,7 @@
 """What the estimators share: parameter validation, `groups`, linear predictions, callbacks by round."""
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import sklearn
@@ -21,6 +22,13 @@ __all__ = ["FederatedMixin", "Interval", "LinearClassifier", "StrOptions"]
 class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     """A classifier with `coef_`, `intercept_` and `classes_`; a binary one keeps a single row of both."""
 
+    _accept_sparse: ClassVar[str | bool] = False
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = bool(self._accept_sparse)
+        return tags
+
     def decision_function(self, X):
         """Scores of the classes.
 
@@ -34,7 +42,7 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             A binary score is positive where `classes_[1]` is predicted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = validate_data(self, X, reset=False, dtype=np.float64, accept_sparse=self._accept_sparse)
         scores = X @ self.coef_.T + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -55,7 +63,7 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 
     def _validated(self, X, y):
         """X as float64 rows and y as class indices; sets `classes_`."""
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse=self._accept_sparse)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

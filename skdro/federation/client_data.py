@@ -25,6 +25,7 @@ __all__ = [
     "common_frame",
     "encode_groups",
     "merge_duplicate_rows",
+    "merge_duplicate_sparse_rows",
     "per_client",
     "prepare",
     "stacked",
@@ -482,3 +483,31 @@ def client_risk(block: ClientBlock, g: int, norm: TransportNorm, n_classes: int,
     rows = block.rows(g)
     ball = WassersteinBall(float(block.settings["radius"][g]), float(block.settings["kappa"][g]), norm)
     return RobustRisk(block.X[rows], block.y[rows], block.weight[rows], n_classes, n_features, ball)
+
+
+def merge_duplicate_sparse_rows(X, y: np.ndarray, index: np.ndarray, sample_weight: np.ndarray) -> tuple:
+    """As `merge_duplicate_rows`, for a CSR matrix; rows are told apart by their stored entries.
+
+    Parameters
+    ----------
+    X : CSR matrix or array of shape (n_rows, n_features)
+    y, index : ndarray of int, shape (n_rows,)
+    sample_weight : ndarray of shape (n_rows,)
+
+    Returns
+    -------
+    X, y, index, sample_weight
+    """
+    X = X.copy()
+    X.sum_duplicates()  # also sorts the entries of each row
+    X.eliminate_zeros()
+    weights: dict[tuple, list] = {}
+    first: dict[tuple, int] = {}
+    for row in np.flatnonzero(sample_weight > 0).tolist():
+        entries = slice(X.indptr[row], X.indptr[row + 1])
+        key = (int(index[row]), int(y[row]), X.indices[entries].tobytes(), X.data[entries].tobytes())
+        weights.setdefault(key, []).append(float(sample_weight[row]))
+        first.setdefault(key, row)
+    keys = sorted(weights)
+    kept = np.array([first[key] for key in keys], dtype=int)
+    return X[kept], y[kept], index[kept], np.array([sum(sorted(weights[key])) for key in keys])

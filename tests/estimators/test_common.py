@@ -7,13 +7,16 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import DPFedDROClassifier, FedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier, WassersteinDROClassifier
 
 ESTIMATORS = [
     FedDROClassifier(),
     FedDROClassifier(norm="l2"),
     FedDROClassifier(norm="l1"),
     FedDROClassifier(solver="conic", tol=0.05, n_rounds=20),
+    WassersteinDROClassifier(),
+    WassersteinDROClassifier(norm="l2", fit_intercept=False),
+    WassersteinDROClassifier(norm="l1", kappa=float("inf"), warm_start=True),
     DPFedDROClassifier(),
     DPFedDROClassifier(aggregation="trusted"),
     DPFedDROClassifier(variant="paper"),
@@ -65,8 +68,10 @@ def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # three rounds fill all attributes
 def test_fitted_attributes_are_documented(estimator, federation):
     X, y, groups = federation
-    model = clone(estimator).set_params(n_rounds=3).fit(X, y, groups)
+    federated = "n_rounds" in estimator.get_params()
+    model = clone(estimator).set_params(**{"n_rounds" if federated else "max_iter": 3})
+    model.fit(X, y, **({"groups": groups} if federated else {}))
     fitted = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
-    assert {"coef_", "clients_", "history_"} <= set(fitted)
+    assert ({"coef_", "clients_", "history_"} if federated else {"coef_", "dual_gap_"}) <= set(fitted)
     for name in fitted:
         assert f"    {name} : " in type(estimator).__doc__, name
