@@ -1,8 +1,9 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.federated import FedDROClassifier
+from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["DPFedDROClassifier", "FedDROClassifier", "__version__"]
+__all__ = ["DPFedDROClassifier", "FedDROClassifier", "FedOvADROClassifier", "__version__"]
