@@ -81,8 +81,8 @@ class FedOvADROClassifier(ConsensusClassifier):
     ConvergenceWarning
         The rounds ran out before both residuals of each class met `tol`; names the classes.
     ConstantModelWarning
-        The robust model of a class says the same of every training record; names the classes.  The radius is too
-        large, or no plane parts the class from the rest.
+        The robust model of a class gives every training record the same answer; names the classes.  The radius is
+        too large, the rounds were too few, or no plane parts the class from the rest.
 
     Notes
     -----
@@ -138,8 +138,8 @@ class FedOvADROClassifier(ConsensusClassifier):
         if not constant:
             return None
         return (
-            f"The robust model{self._whose(constant)} says the same of every training record: radius is too large "
-            "for what the features tell, or no plane parts the class from the rest."
+            f"The robust model{self._whose(constant)} gives every training record the same answer: radius is too "
+            "large for what the features tell, or no plane parts the class from the rest."
         )
 
     def _whose(self, problems):

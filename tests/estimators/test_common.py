@@ -7,13 +7,14 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import DPFedDROClassifier, FedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier
 
 ESTIMATORS = [
     FedDROClassifier(),
     FedDROClassifier(norm="l2"),
     FedDROClassifier(norm="l1"),
     FedDROClassifier(solver="conic", tol=0.05, n_rounds=20),
+    FedOvADROClassifier(),
     DPFedDROClassifier(),
     DPFedDROClassifier(aggregation="trusted"),
     DPFedDROClassifier(variant="paper"),
