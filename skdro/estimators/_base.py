@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions  # the one priv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..exceptions import ConstantModelWarning, SingleClientWarning
+from ..exceptions import SingleClientWarning
 from ..federation import in_process
 from ..federation.client_data import encode_groups
 
@@ -110,17 +110,6 @@ def check_ball(radius, kappa):
         raise ValueError("radius must be finite and >= 0 for each client.")
     if not np.all(kappa > 0):
         raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
-
-
-def warn_if_constant(settled):
-    """ConstantModelWarning if a settled model gives every training record the same label."""
-    if settled.constant:
-        warnings.warn(
-            "The robust model gives every training record the same label: radius is too large for what the "
-            "features tell. Lower radius, or raise kappa if labels are trusted.",
-            ConstantModelWarning,
-            stacklevel=4,  # past fit and scikit-learn's callback wrapper
-        )
 
 
 class FederatedMixin:

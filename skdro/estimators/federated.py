@@ -1,57 +1,12 @@
-"""Federated robust classifiers without privacy: exact, solved by consensus."""
+"""The federated robust multiclass classifier without privacy: exact, solved by consensus."""
 
-import warnings
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import ClassVar
-
-import numpy as np
-from sklearn.callback import with_callbacks
-from sklearn.exceptions import ConvergenceWarning
-
-from ..ambiguity.constant_model import settle, weighted_risk
-from ..ambiguity.transport import TRANSPORT_NORMS
-from ..federation.client_data import (
-    client_weights,
-    common_frame,
-    merge_duplicate_rows,
-    per_client,
-    prepare,
-)
-from ..federation.steps.consensus import ConsensusADMM
-from ..solvers import bundle, conic
-from ._base import (
-    FederatedMixin,
-    Interval,
-    LinearClassifier,
-    StrOptions,
-    binary_row,
-    check_ball,
-    checked_sample_weight,
-    warn_if_constant,
-)
+from ._base import binary_row
+from ._consensus import ConsensusClassifier
 
 __all__ = ["FedDROClassifier"]
 
-INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
 
-
-CLIENT_TOL = 1e-7  # certified gap of a client's problem
-
-
-def _bundle(problem, centre, rho, cuts):
-    solution = bundle.solve_prox(problem, centre, rho, cuts, tol=CLIENT_TOL)
-    return solution.M, solution.state
-
-
-def _conic(problem, centre, rho, _):
-    return conic.solve_prox(problem, centre, rho).M, None
-
-
-SOLVERS = {"bundle": _bundle, "conic": _conic}
-
-
-class FedDROClassifier(FederatedMixin, LinearClassifier):
+class FedDROClassifier(ConsensusClassifier):
     """Federated distributionally robust multiclass classifier, solved exactly by consensus.
 
     Minimises  sum_g alpha_g F_g(M)  over linear models M, where F_g is the worst expected Crammer-Singer loss
@@ -144,141 +99,26 @@ class FedDROClassifier(FederatedMixin, LinearClassifier):
     array([0, 1, 2])
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "radius": [Interval(Real, 0, None, closed="left"), "array-like", dict],
-        "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],  # inf: labels are trusted
-        "norm": [StrOptions(set(TRANSPORT_NORMS))],
-        "client_weights": [StrOptions({"uniform", "size"}), "array-like", dict],
-        "rho": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS))],
-        "n_jobs": [None, Integral],
-    }
+    def _algorithm(self, admm, n_columns):
+        return admm, (len(self.classes_), n_columns)
 
-    def __init__(
-        self,
-        radius=0.01,
-        kappa=1.0,
-        norm="linf",
-        *,
-        client_weights="uniform",
-        rho="auto",
-        n_rounds=500,
-        tol=1e-3,
-        fit_intercept=True,
-        solver="bundle",
-        n_jobs=None,
-    ):
-        self.radius = radius
-        self.kappa = kappa
-        self.norm = norm
-        self.client_weights = client_weights
-        self.rho = rho
-        self.n_rounds = n_rounds
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.n_jobs = n_jobs
+    def _problems(self, algorithm, block, server):
+        return [(algorithm, block, server)]
 
-    @with_callbacks
-    def fit(self, X, y, groups=None, sample_weight=None):
-        """Fit the model to the records of all clients.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels; a client may lack classes, have one row or one class.
-        groups : array-like of shape (n_samples,), default=None
-            Client label of each row, of one orderable scalar type.  None: all rows are one client.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each record within its client, >= 0.
-
-        Returns
-        -------
-        self : FedDROClassifier
-
-        Raises
-        ------
-        ValueError
-            A parameter or an input is invalid; the message names it.
-        """
-        self._validate_params()
-        rows, codes = self._validated(X, y)
-        weight = checked_sample_weight(sample_weight, len(rows))
-        clients, index = self._clients(groups, len(rows))
-        block, frame, alpha = self._federation(rows, codes, clients, index, weight)
-        algorithm = self._algorithm(block, frame, alpha)
-        shape = (len(self.classes_), block.X.shape[1])
-        result = self._run(
-            algorithm,
-            block,
-            shape,
-            lambda server: self._linear(frame, server.model),
-            X=X,  # as the user gave it, with its column names
-            y=y,
-            metadata=None if sample_weight is None else {"sample_weight": weight},
-        )
-        server = result.server
-        problems = [algorithm.risk(block, g) for g in range(block.n_clients)]
-        last_risk = weighted_risk(problems, alpha, server.model)
-        best = server.model if last_risk <= server.best_objective else server.best_model
-        settled = settle(problems, alpha, best)
-        warn_if_constant(settled)
-        self._store(frame, block, server, settled, last_risk, result.history)
-        if self.tol > 0 and self.n_iter_ == self.n_rounds and not algorithm.finished(server):
-            warnings.warn(
-                f"FedDROClassifier used all n_rounds={self.n_rounds} rounds before the residuals met tol="
-                f"{self.tol:g} (primal {server.primal:.2g}, dual {server.dual:.2g}); raise n_rounds or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
-
-    def _federation(self, X, codes, clients, index, weight):
-        """Block of all clients with their radii and flip costs in frame coordinates, the frame, the weights."""
-        settings = {name: per_client(getattr(self, name), clients, name) for name in ("radius", "kappa")}
-        check_ball(**settings)
-        sizes = np.bincount(index, weights=weight, minlength=len(clients))
-        if sizes.sum() <= 0:
-            raise ValueError("sample_weight is zero for all records.")
-        alpha = client_weights(self.client_weights, clients, sizes)
-        present = sizes > 0
-        if alpha[present].sum() <= 0:
-            raise ValueError("client_weights are zero for all clients that have records of positive sample_weight.")
-        alpha = alpha[present] / alpha[present].sum()
-        X, codes, index, weight = merge_duplicate_rows(X, codes, (np.cumsum(present) - 1)[index], weight)
-        frame = common_frame(X, index, weight, alpha, self.fit_intercept)
-        block = prepare(X, codes, index, clients[present], frame, weight)
-        scaled = {name: value[present] / frame.scale for name, value in settings.items()}
-        return replace(block, settings=scaled), frame, alpha
-
-    def _algorithm(self, block, frame, alpha):
-        auto = self.rho == "auto"
-        return ConsensusADMM(
-            norm=TRANSPORT_NORMS[self.norm],
-            n_classes=len(self.classes_),
-            n_features=self.n_features_in_,
-            alpha=alpha,
-            solve=SOLVERS[self.solver],
-            rho=INITIAL_RHO if auto else self.rho / frame.scale**2,
-            adapt_until=(3 * self.n_rounds) // 4 if auto else 0,
-            tol=self.tol,
-        )
-
-    def _linear(self, frame, model):
-        coef, intercept = binary_row(*frame.leave(model))
+    def _linear(self, frame, models):
+        coef, intercept = binary_row(*frame.leave(models[..., 0, :, :]))
         return {"coef_": coef, "intercept_": intercept}
 
-    def _store(self, frame, block, server, settled, last_risk, history):
-        for name, value in self._linear(frame, settled.model).items():
-            setattr(self, name, value)
-        self.clients_ = block.clients
-        self.client_coef_ = binary_row(*frame.leave(server.local))[0]
-        self.worst_case_risk_ = settled.risk
-        # the risk of a round's model is known when the next round has begun
-        history["objective"] = np.append(history["objective"][1:], last_risk)
-        self.history_ = history
-        self.n_iter_ = len(history["rho"])
+    def _summary(self, history, outcomes):
+        return {"worst_case_risk_": outcomes[0].settled.risk, "history_": history}
+
+    def _constant(self, outcomes):
+        if not outcomes[0].settled.constant:
+            return None
+        return (
+            "The robust model gives every training record the same label: radius is too large for what the features "
+            "tell."
+        )
+
+    def _whose(self, unfinished):
+        return ""

@@ -50,5 +50,5 @@ class Algorithm(Protocol):
     def finished(self, server_state: Any) -> bool:
         """Whether the server would stop here."""
 
-    def report(self, server_state: Any) -> dict[str, float]:
-        """Figures of the round that has just ended, for `history_`."""
+    def report(self, server_state: Any) -> dict[str, float | np.ndarray]:
+        """Figures of the round that has just ended, for `history_`; the same names and shapes in each round."""

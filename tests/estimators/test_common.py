@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import DPFedDROClassifier, FedDROClassifier, WassersteinDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier, WassersteinDROClassifier
 
 ESTIMATORS = [
     FedDROClassifier(),
@@ -17,6 +17,7 @@ ESTIMATORS = [
     WassersteinDROClassifier(),
     WassersteinDROClassifier(norm="l2", fit_intercept=False),
     WassersteinDROClassifier(norm="l1", kappa=float("inf")),
+    FedOvADROClassifier(),
     DPFedDROClassifier(),
     DPFedDROClassifier(aggregation="trusted"),
     DPFedDROClassifier(variant="paper"),
