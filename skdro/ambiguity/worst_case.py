@@ -11,12 +11,12 @@ Its dual is the minimum over lam >= phi that defines F(M): lam* > phi exactly wh
 
 To move, let (i, j) be the widest pair and v a unit vector with <v, m_i - m_j> = phi.  Under label j a row x + t v
 loses at least 1 + s_i(x) - s_j(x) + t phi; under label i the same holds for x - t v with i and j swapped.  So moving
-a mass q by t = m / q falls short of phi m by q times the slack, loss - (1 + s_i - s_j) >= 0, at most: zero for records
-whose loss is that very piece, positive for the others, where the supremum is reached only by a vanishing mass that
-moves infinitely far.  The second knapsack takes mass in order of rising slack until the shortfall is `tol` F(M): among
-distributions that move all rows equally far, the one that moves them least.  If no record has label i or j (possible
-only for finite kappa), the movers are flipped first: a surcharge of kappa in cost and of kappa phi in slack, which is
-again >= 0 by dual feasibility; at most half of m then pays for flips.  Theory: [1]_, sections 2 and A.1.
+a mass q by t = m / q falls short of phi m by at most q times the slack, loss - (1 + s_i - s_j) >= 0: zero for records
+whose loss is that very piece, positive for the others, where the supremum is only approached, by a vanishing mass
+that moves infinitely far.  The second knapsack takes mass in order of rising slack until the shortfall is `tol` F(M):
+of all distributions that move their movers equally far, the one that moves them least.  If no record has label i or j
+(possible only for finite kappa), the movers are flipped first: a surcharge of kappa in cost and of kappa phi in
+slack, which is again >= 0 by dual feasibility; at most half of m then pays for flips.  Theory: [1]_, sections 2, A.1.
 
 .. [1] Hernandez, Ibrahim, Gebraeel. Private and Distributionally Robust Federated Multiclass Classification.
    arXiv 2610.13631.
@@ -34,6 +34,7 @@ __all__ = ["WorstCase", "worst_case"]
 
 SHORTFALL = 5e-4  # relative; half of what is promised, so that rounding never matters
 NOTHING = 1e-12  # share of a budget that is rounding, not money
+SHORTEST_STEP = 1e-6  # relative to the largest feature; rounding would change the length of a shorter one
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,9 @@ def _move(atoms, risk, scores, widest, budget, shortfall):
     movers = np.flatnonzero(fits.any(axis=1))
     side = np.where(fits, slack, np.inf)[movers].argmin(axis=1)
     slack, surcharge = slack[movers, side], surcharge[movers, side]
-    affordable = _fill(slack, atoms.mass[movers], np.maximum(surcharge, 0.0), budget / 2)
+    # half of the budget is kept for distance: it lasts for steps that are no rounding of the rows
+    step = SHORTEST_STEP * np.abs(risk.X[:, : risk.n_features]).max()
+    affordable = _fill(slack, atoms.mass[movers], np.maximum(surcharge, step), budget / 2)
     mass = _fill(slack, affordable, slack, shortfall)
     distance = (budget - mass @ surcharge) / mass.sum()
 

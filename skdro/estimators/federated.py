@@ -30,6 +30,7 @@ from ._base import (
     checked_sample_weight,
     warn_if_constant,
 )
+from ._worst_case import WorstCaseMixin
 
 __all__ = ["FedDROClassifier"]
 
@@ -51,7 +52,7 @@ def _conic(problem, centre, rho, _):
 SOLVERS = {"bundle": _bundle, "conic": _conic}
 
 
-class FedDROClassifier(FederatedMixin, LinearClassifier):
+class FedDROClassifier(WorstCaseMixin, FederatedMixin, LinearClassifier):
     """Federated distributionally robust multiclass classifier, solved exactly by consensus.
 
     Minimises  sum_g alpha_g F_g(M)  over linear models M, where F_g is the worst expected Crammer-Singer loss
