@@ -13,11 +13,11 @@ To move, let v be a unit vector with <v, m_k - m_l> = ||m_k - m_l||_* for a wide
 x + t v loses at least 1 + s_k(x) - s_l(x) + t phi.  So moving a mass q by t = m / q falls short of phi m by at most q
 times the slack, loss - (1 + s_k - s_l) >= 0: zero for records whose loss is that very piece, positive for the others,
 where the supremum is only approached, by a vanishing mass that moves infinitely far.  The second knapsack takes mass
-in order of rising slack until the shortfall is `tol` F(M) / 2: of all distributions of this kind that move all movers
-equally far, the one that moves them least.  An optimal model has several widest pairs, equal up to its solver's tolerance:
-pairs count that lose at most the other half of `tol` F(M).  If no record has a label of such a pair (possible only
-for finite kappa), the movers are flipped first: a surcharge of kappa in cost and of kappa phi in slack, again >= 0 by
-dual feasibility; at most half of m then pays for flips.  Theory: [1]_, sections 2 and A.1.
+in order of rising slack until the shortfall is `tol` F(M) / 2, which moves all movers equally far and no further than
+that shortfall demands.  An optimal model has several widest pairs, equal up to its solver's tolerance: pairs count
+that lose at most the other half of `tol` F(M).  If no record has a label of such a pair (possible only for finite
+kappa), the movers are flipped first: a surcharge of kappa in cost and of kappa phi in slack, again >= 0 by dual
+feasibility; at most half of m then pays for flips.  Theory: [1]_, sections 2 and A.1.
 
 .. [1] Hernandez, Ibrahim, Gebraeel. Private and Distributionally Robust Federated Multiclass Classification.
    arXiv 2610.13631.
