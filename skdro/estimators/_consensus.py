@@ -30,9 +30,8 @@ from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, check
 __all__ = ["ConsensusClassifier", "Outcome"]
 
 INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
-
-
 CLIENT_TOL = 1e-7  # certified gap of a client's problem
+REMEDY = "Lower radius, or raise kappa if labels are trusted."
 
 
 def _bundle(problem, centre, rho, cuts):
@@ -43,8 +42,6 @@ def _bundle(problem, centre, rho, cuts):
 def _conic(problem, centre, rho, _):
     return conic.solve_prox(problem, centre, rho).M, None
 
-
-REMEDY = "Lower radius, or raise kappa if labels are trusted."
 
 SOLVERS = {"bundle": _bundle, "conic": _conic}
 

@@ -2,11 +2,12 @@
 
 from ._base import binary_row
 from ._consensus import ConsensusClassifier
+from ._worst_case import WorstCaseMixin
 
 __all__ = ["FedDROClassifier"]
 
 
-class FedDROClassifier(ConsensusClassifier):
+class FedDROClassifier(WorstCaseMixin, ConsensusClassifier):
     """Federated distributionally robust multiclass classifier, solved exactly by consensus.
 
     Minimises  sum_g alpha_g F_g(M)  over linear models M, where F_g is the worst expected Crammer-Singer loss

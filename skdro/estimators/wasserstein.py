@@ -18,11 +18,12 @@ from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
 from ..federation.client_data import merge_duplicate_rows, merge_duplicate_sparse_rows
 from ..solvers.bundle_central import solve_central
 from ._base import Interval, LinearClassifier, StrOptions, binary_row, checked_sample_weight, warn_if_constant
+from ._worst_case import WorstCaseMixin
 
 __all__ = ["RadiusPath", "WassersteinDROClassifier", "radius_path"]
 
 
-class WassersteinDROClassifier(LinearClassifier):
+class WassersteinDROClassifier(WorstCaseMixin, LinearClassifier):
     """Wasserstein-robust multiclass linear classifier on pooled records, to a certified gap.
 
     Minimises the worst expected Crammer-Singer loss over all distributions within a Wasserstein ball around the
