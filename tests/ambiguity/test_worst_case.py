@@ -131,13 +131,24 @@ def test_the_marginal_record_is_flipped_in_part_and_uses_the_budget_up():
     assert not worst.moved.any()
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
-def test_a_budget_that_flips_whole_records_leaves_no_crumbs(share):
-    ball = WassersteinBall(share * 0.3, 0.3, TRANSPORT_NORMS["linf"])
-    risk = RobustRisk(np.full((4, 1), 3.0), np.zeros(4, int), np.full(4, 0.25), 2, 1, ball)
+@pytest.mark.parametrize("n_flips", range(11))
+@pytest.mark.parametrize("kappa", [0.1, 0.3, 0.7])
+def test_a_budget_that_flips_whole_records_leaves_no_crumbs(n_flips, kappa):
+    ball = WassersteinBall(n_flips * kappa / 10, kappa, TRANSPORT_NORMS["linf"])
+    risk = RobustRisk(np.full((10, 1), 3.0), np.zeros(10, int), np.full(10, 0.1), 2, 1, ball)
     worst = worst_case(risk, np.array([[0.5], [-0.5]]))
-    assert len(worst.weight) == 4
-    assert worst.flipped.sum() == 4 * share and not worst.moved.any()
+    assert len(worst.weight) == 10
+    assert worst.flipped.sum() == n_flips and not worst.moved.any()
+
+
+def test_nothing_moves_when_flips_use_the_budget_up():
+    rng, seen = np.random.default_rng(0), 0
+    for seed in range(300):
+        risk, M = random_problem(seed, "l2", rng.uniform(0.02, 1.0), rng.uniform(0.01, 0.5), scale=0.1)
+        if risk.value(M)[1] > risk.phi(M) * (1 + 1e-9):
+            seen += 1
+            assert not worst_case(risk, M).moved.any()
+    assert seen > 50
 
 
 def test_movers_with_an_active_hinge_reach_the_supremum_by_small_steps():
