@@ -379,7 +379,7 @@ def test_stop_is_honoured_and_no_warning_follows(federation):
 def test_scoring_monitor_scores_each_round(federation):
     X, y, groups = federation
     monitor, recording = ScoringMonitor(scoring="accuracy"), Recording()
-    FedOvADROClassifier(0.05, 2.0, n_rounds=4, tol=0).set_callbacks([monitor, recording]).fit(X, y, groups)
+    FedOvADROClassifier(0.05, 2.0, n_rounds=4, tol=0).set_callbacks(monitor, recording).fit(X, y, groups)
     rounds = [row for row in monitor.get_logs().data if row["task_name"] == "round"]
     assert [row["accuracy"] for row in rounds] == [model.score(X, y) for model in recording.fitted]
 
