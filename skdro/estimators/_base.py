@@ -14,9 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..exceptions import SingleClientWarning
 from ..federation import in_process
-from ..federation.client_data import encode_groups
+from ..federation.clients import encode_groups
 
 __all__ = ["FederatedMixin", "Interval", "LinearClassifier", "StrOptions"]
+
+
+CONSTANT_MODEL = (
+    "The robust model gives every training record the same label: radius is too large for what the features tell."
+)
+REMEDY = "Lower radius, or raise kappa if labels are trusted."
 
 
 class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):

@@ -15,23 +15,26 @@ from sklearn.exceptions import ConvergenceWarning
 from ..ambiguity.constant_model import Settled, settle, weighted_risk
 from ..ambiguity.transport import TRANSPORT_NORMS
 from ..exceptions import ConstantModelWarning
-from ..federation.client_data import (
-    ClientBlock,
-    client_weights,
-    common_frame,
-    merge_duplicate_rows,
-    per_client,
-    prepare,
-)
+from ..federation.client_data import ClientBlock, prepare
+from ..federation.clients import client_weights, per_client
+from ..federation.frames import common_frame
+from ..federation.merging import merge_duplicate_rows
 from ..federation.steps.consensus import ConsensusADMM, ServerState
 from ..solvers import bundle, conic
-from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, check_ball, checked_sample_weight
+from ._base import (
+    REMEDY,
+    FederatedMixin,
+    Interval,
+    LinearClassifier,
+    StrOptions,
+    check_ball,
+    checked_sample_weight,
+)
 
 __all__ = ["ConsensusClassifier", "Outcome"]
 
 INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
 CLIENT_TOL = 1e-7  # certified gap of a client's problem
-REMEDY = "Lower radius, or raise kappa if labels are trusted."
 
 
 def _bundle(problem, centre, rho, cuts):

@@ -11,8 +11,10 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..federation.client_data import ClippedFrame, client_weights, per_client, prepare, stacked
+from ..federation.client_data import prepare, stacked
+from ..federation.clients import client_weights, per_client
 from ..federation.diagnostics import Diagnosed
+from ..federation.frames import ClippedFrame
 from ..preprocessing import check_feature_bounds
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_seeded_noise

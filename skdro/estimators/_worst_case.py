@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..ambiguity.transport import TRANSPORT_NORMS
 from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
 from ..ambiguity.worst_case import WorstCase, worst_case
-from ..federation.client_data import client_weights, encode_groups, per_client
+from ..federation.clients import client_weights, encode_groups, per_client
 from ._base import checked_sample_weight
 
 __all__ = ["WorstCaseMixin", "pooled_worst_case"]

@@ -1,6 +1,6 @@
 """The federated robust multiclass classifier without privacy: exact, solved by consensus."""
 
-from ._base import binary_row
+from ._base import CONSTANT_MODEL, binary_row
 from ._consensus import ConsensusClassifier
 from ._worst_case import WorstCaseMixin
 
@@ -114,12 +114,7 @@ class FedDROClassifier(WorstCaseMixin, ConsensusClassifier):
         return {"worst_case_risk_": outcomes[0].settled.risk, "history_": history}
 
     def _constant(self, outcomes):
-        if not outcomes[0].settled.constant:
-            return None
-        return (
-            "The robust model gives every training record the same label: radius is too large for what the features "
-            "tell."
-        )
+        return CONSTANT_MODEL if outcomes[0].settled.constant else None
 
     def _whose(self, unfinished):
         return ""

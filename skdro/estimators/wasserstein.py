@@ -15,9 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from ..ambiguity.constant_model import settle
 from ..ambiguity.transport import TRANSPORT_NORMS
 from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
-from ..federation.client_data import merge_duplicate_rows, merge_duplicate_sparse_rows
+from ..exceptions import ConstantModelWarning
+from ..federation.merging import merge_duplicate_rows, merge_duplicate_sparse_rows
 from ..solvers.bundle_central import solve_central
-from ._base import Interval, LinearClassifier, StrOptions, binary_row, checked_sample_weight, warn_if_constant
+from ._base import (
+    CONSTANT_MODEL,
+    REMEDY,
+    Interval,
+    LinearClassifier,
+    StrOptions,
+    binary_row,
+    checked_sample_weight,
+)
 from ._worst_case import WorstCaseMixin
 
 __all__ = ["RadiusPath", "WassersteinDROClassifier", "radius_path"]
@@ -165,7 +174,8 @@ class WassersteinDROClassifier(WorstCaseMixin, LinearClassifier):
         )
         self._cuts = (solution.state, mark) if self.warm_start else (None, None)
         settled = settle([problem], np.ones(1), solution.M)
-        warn_if_constant(settled)
+        if settled.constant:
+            warnings.warn(f"{CONSTANT_MODEL} {REMEDY}", ConstantModelWarning, stacklevel=3)
         self._store(settled, solution)
         context.call_on_fit_task_end(
             estimator=self, X=X, y=y, reconstruction_attributes=lambda: {"coef_": self.coef_}

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from skdro import DPFedDROClassifier
 from skdro.estimators import _private, private
 from skdro.federation import client_data, doors, in_process
-from skdro.federation.client_data import ClippedFrame
 from skdro.federation.doors import GaussianDoor, pass_through
+from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps.linearised import LinearisedADMM
 from skdro.preprocessing import clip_rows
 from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds

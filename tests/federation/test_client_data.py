@@ -10,15 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdro.federation.client_data import (
-    AffineFrame,
-    client_weights,
-    common_frame,
-    encode_groups,
-    merge_duplicate_rows,
-    per_client,
-    prepare,
-)
+from skdro.federation.client_data import prepare
+from skdro.federation.clients import client_weights, encode_groups, per_client
+from skdro.federation.frames import AffineFrame, common_frame
+from skdro.federation.merging import merge_duplicate_rows
 
 DAYS = [datetime.date(2024, 5, 2), datetime.date(2024, 5, 1), datetime.date(2024, 5, 2)]
 

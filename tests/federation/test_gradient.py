@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from skdro.ambiguity.transport import TRANSPORT_NORMS
-from skdro.federation.client_data import ClippedFrame, prepare
+from skdro.federation.client_data import prepare
 from skdro.federation.doors import GaussianDoor, pass_through
+from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
 from skdro.federation.steps.gradient import GradientDescent
 from skdro.privacy.noise import StreamNoise

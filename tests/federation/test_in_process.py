@@ -9,7 +9,8 @@ import pytest
 from skdro import FedDROClassifier
 from skdro.ambiguity.transport import TRANSPORT_NORMS
 from skdro.federation import in_process
-from skdro.federation.client_data import AffineFrame, prepare
+from skdro.federation.client_data import prepare
+from skdro.federation.frames import AffineFrame
 from skdro.federation.steps.consensus import ConsensusADMM
 from skdro.solvers import bundle
 

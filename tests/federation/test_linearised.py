@@ -8,8 +8,9 @@ import pytest
 from skdro import DPFedDROClassifier
 from skdro.ambiguity.transport import TRANSPORT_NORMS
 from skdro.federation import in_process
-from skdro.federation.client_data import ClippedFrame, prepare
+from skdro.federation.client_data import prepare
 from skdro.federation.doors import GaussianDoor, pass_through
+from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
 from skdro.federation.steps.linearised import FlippedLabels, LinearisedADMM, StepSizes, TrustedLabels
 from skdro.privacy.noise import StreamNoise

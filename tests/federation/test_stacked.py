@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from skdro.federation.client_data import AffineFrame, prepare, stacked
+from skdro.federation.client_data import prepare, stacked
+from skdro.federation.frames import AffineFrame
 
 
 def block_of(sizes, seed=0):

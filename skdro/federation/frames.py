@@ -1,0 +1,129 @@
+"""Public coordinates in which models are computed, and the way back to the user's units.
+
+A frame maps rows into coordinates that suit the method: centred and of unit size for exact fits, a public box and
+a bounded norm for private ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..preprocessing import clip_rows
+
+__all__ = ["AffineFrame", "ClippedFrame", "common_frame"]
+
+
+@dataclass(frozen=True)
+class AffineFrame:
+    """Public coordinates x -> (x - centre) / scale, with or without a constant column appended.
+
+    A common `scale` (a number) leaves a robust problem exactly what it was, with radius and kappa divided by it.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n_features,)
+    scale : float or ndarray of shape (n_features,)
+        Positive.
+    constant : bool
+        Whether a column of ones follows the features (the intercept's).
+    """
+
+    centre: np.ndarray
+    scale: float | np.ndarray
+    constant: bool
+
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Rows in frame coordinates, shape (n_rows, n_features [+ 1]); a new array."""
+        Z = np.empty((len(X), X.shape[1] + self.constant))
+        np.subtract(X, self.centre, out=Z[:, : X.shape[1]])
+        Z[:, : X.shape[1]] /= self.scale
+        Z[:, X.shape[1] :] = 1.0
+        return Z
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts, in the user's units, of models in frame coordinates.
+
+        Parameters
+        ----------
+        M : ndarray of shape (..., n_classes, n_columns)
+
+        Returns
+        -------
+        coef : ndarray of shape (..., n_classes, n_features)
+        intercept : ndarray of shape (..., n_classes)
+        """
+        coef = M[..., : len(self.centre)] / self.scale
+        own = M[..., -1] if self.constant else np.zeros(M.shape[:-1])
+        return coef, own - coef @ self.centre
+
+    def inverse(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Model in frame coordinates from coefficients and intercepts in the user's units."""
+        M = coef * self.scale
+        own = (intercept + coef @ self.centre)[..., None]
+        return np.concatenate([M, own], axis=-1) if self.constant else M
+
+
+@dataclass(frozen=True)
+class ClippedFrame:
+    """Public box, affine map to [-1, 1], constant column, then each row clipped in l2: what privacy rests on.
+
+    Whatever a record contains, its row has norm at most `data_norm`.
+
+    Parameters
+    ----------
+    affine : AffineFrame
+        Public map of the box to [-1, 1].
+    lo, hi : ndarray of shape (n_features,)
+        Public box; infinite where features are taken as given.
+    data_norm : float
+        Bound L on the l2 norm of a row, constant column included.
+    """
+
+    affine: AffineFrame
+    lo: np.ndarray
+    hi: np.ndarray
+    data_norm: float
+
+    @classmethod
+    def of_box(cls, lo: np.ndarray, hi: np.ndarray, constant: bool, data_norm: float) -> "ClippedFrame":
+        """Features clipped to [lo, hi] and mapped to [-1, 1]."""
+        return cls(AffineFrame(lo / 2 + hi / 2, (hi - lo) / 2, constant), lo, hi, data_norm)
+
+    @classmethod
+    def as_given(cls, n_features: int, constant: bool, data_norm: float) -> "ClippedFrame":
+        """Features as they are."""
+        unbounded = np.full(n_features, np.inf)
+        return cls(AffineFrame(np.zeros(n_features), 1.0, constant), -unbounded, unbounded, data_norm)
+
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Clipped rows, shape (n_rows, n_features [+ 1]); a new array."""
+        return clip_rows(self.affine.enter(np.clip(X, self.lo, self.hi)), self.data_norm)
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
+        return self.affine.leave(M)
+
+
+def common_frame(
+    X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, alpha: np.ndarray, constant: bool
+) -> AffineFrame:
+    """Frame in which the federation's mean is zero (with an intercept) and its mean squared row norm is one.
+
+    Every client counts with its weight alpha_g, so that the frame is a function of the clients' means and
+    mean squares alone; it changes the conditioning of an exact fit, never its solution.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    index : ndarray of int, shape (n_rows,)
+        Client index of each row.
+    sample_weight : ndarray of shape (n_rows,)
+    alpha : ndarray of shape (n_clients,)
+    constant : bool
+        Whether the model has an intercept.
+    """
+    share = sample_weight * (alpha / np.bincount(index, weights=sample_weight))[index]
+    centre = share @ X if constant else np.zeros(X.shape[1])
+    spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
+    # equal rows differ from their mean by rounding, which is no scale to divide by
+    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
