@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skdro import DPFedDROClassifier
 from skdro.estimators import _private, private
-from skdro.federation import client_data, doors, in_process
+from skdro.federation import doors, frames, in_process
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps.linearised import LinearisedADMM
@@ -356,7 +356,7 @@ def half_the_noise(patch):
 
 
 def no_clipping(patch):
-    patch.setattr(client_data, "clip_rows", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows", lambda X, max_norm: X)
 
 
 def constant_left_out_of_the_norm(patch):
