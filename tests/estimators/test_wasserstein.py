@@ -83,7 +83,8 @@ def test_sparse_data_are_never_made_dense(federation, monkeypatch):
 
     for name in ("toarray", "todense"):
         monkeypatch.setattr(sparse.csr_array, name, refuse)
-    WassersteinDROClassifier(0.05, 2.0).fit(X, y).predict(X)
+    model = WassersteinDROClassifier(0.05, 2.0).fit(X, y)
+    assert model.predict(X).shape == y.shape
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
