@@ -21,7 +21,17 @@ UNDECIDED_MARGIN = 1e-3  # decides the prediction at a robust risk of at most 1 
 
 @dataclass(frozen=True)
 class ConstantModel:
-    """A model that predicts `label` for every record; `risk` is the best constant model's robust risk."""
+    """A model that predicts one label for every record.
+
+    Parameters
+    ----------
+    label : int
+        Class index.
+    margin : float
+        By how much its score exceeds the others.
+    risk : float
+        Least robust risk of a constant model.
+    """
 
     label: int
     margin: float
@@ -58,7 +68,16 @@ def best_constant_model(
 
 @dataclass(frozen=True)
 class Settled:
-    """A model that is worth having: its robust risk, and whether all training records get one label from it."""
+    """A model that is worth having.
+
+    Parameters
+    ----------
+    model : ndarray of shape (n_classes, n_columns)
+    risk : float
+        Its robust risk.
+    constant : bool
+        Whether all training records get one label from it.
+    """
 
     model: np.ndarray
     risk: float
@@ -66,7 +85,14 @@ class Settled:
 
 
 def weighted_risk(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> float:
-    """sum_g alpha_g F_g(model)."""
+    """sum_g alpha_g F_g(model).
+
+    Parameters
+    ----------
+    problems : sequence of RobustRisk
+    alpha : ndarray of shape (n_clients,)
+    model : ndarray of shape (n_classes, n_columns)
+    """
     return float(alpha @ [problem.value(model)[0] for problem in problems])
 
 

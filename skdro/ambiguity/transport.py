@@ -80,7 +80,13 @@ def _all_pairs(n_classes):
 
 
 def pairs_in_spread(n_classes: int, present: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs i < j of classes that count in phi: all, or those with a label that occurs (mask `present`).
+    """Pairs i < j of classes that count in phi: all, or those with a label that occurs.
+
+    Parameters
+    ----------
+    n_classes : int
+    present : ndarray of bool, shape (n_classes,), optional
+        Labels that occur; see `widest_pair`.
 
     Returns
     -------
@@ -137,12 +143,24 @@ def widest_pair(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None =
 
 
 def spread(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> float:
-    """phi(W) = max over pairs of classes of ||w_i - w_j||_*; see `widest_pair`."""
+    """phi(W) = max over pairs of classes of ||w_i - w_j||_*.
+
+    Parameters
+    ----------
+    W, norm, present
+        As in `widest_pair`.
+    """
     return widest_pair(W, norm, present)[0]
 
 
 def spread_subgradient(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> np.ndarray:
-    """A subgradient (e_i - e_j) v^T of phi at W, shape (n_classes, n_features); zero where phi is."""
+    """A subgradient (e_i - e_j) v^T of phi at W, shape (n_classes, n_features); zero where phi is.
+
+    Parameters
+    ----------
+    W, norm, present
+        As in `widest_pair`.
+    """
     _, i, j = widest_pair(W, norm, present)
     C = np.zeros_like(W)
     v = norm.direction(W[i] - W[j])

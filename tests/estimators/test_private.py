@@ -286,7 +286,8 @@ def test_many_rare_labels_cause_no_warning(federation):
     X = federation[0][:40]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        estimator(classes=range(40)).fit(X, np.arange(40), groups=np.zeros(40))
+        model = estimator(classes=range(40)).fit(X, np.arange(40), groups=np.zeros(40))
+    assert model.classes_.tolist() == list(range(40))
 
 
 @EACH_METHOD
