@@ -224,7 +224,7 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
 
     `n_rounds` and `c_model` were chosen together on simulated data
     (``examples/benchmarks/choose_private_steps.py``).  No certificate comes with a private fit, and in our
-    comparisons the radius did not improve private accuracy; it does without privacy.
+    comparisons the radius did not improve private accuracy (``examples/benchmarks/private_uci.py``).
 
     References
     ----------
