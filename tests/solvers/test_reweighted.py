@@ -1,5 +1,7 @@
 """Exact divergence DRO of linear models against cvxpy's literal problems, and the certificate against the optimum."""
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -64,9 +66,13 @@ def conic_optimum(model, data, risk, reg):
         constraints.append(z >= lam * (cp.power(cp.pos((k - 1) * a / lam + 1), q) - 1) / k)
     objective = eta + cp.sum(z + cap * r) / n + lam * rest + penalty
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-    assert problem.status == cp.OPTIMAL
-    return problem.value
+    for tol in (1e-9, 1e-8, 1e-7):  # the oracle stalls on a few instances; 1e-7 still decides at 1e-6
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+            problem.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+        if problem.status == cp.OPTIMAL:
+            return problem.value
+    raise AssertionError(f"the oracle failed: {problem.status}")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
