@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .softmax import losses, score_gradient
+from .softmax import binary_losses_and_gradient, losses_and_gradient
 
 __all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork"]
 
@@ -99,8 +99,10 @@ def _all_scores(outputs):
 
 def _loss_and_gradient(outputs, y):
     """Losses, and their gradients in the outputs."""
-    scores = _all_scores(outputs)
-    return losses(scores, y), score_gradient(scores, y)[:, -outputs.shape[1] :]
+    if outputs.shape[1] > 1:
+        return losses_and_gradient(outputs, y)
+    loss, gradient = binary_losses_and_gradient(outputs[:, 0], y)
+    return loss, gradient[:, None]
 
 
 def _squared(rows):
