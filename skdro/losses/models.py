@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .softmax import losses, score_gradient
+from .softmax import binary_losses_and_gradient, losses_and_gradient
 
 __all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork"]
 
@@ -60,6 +60,9 @@ class Evaluation(Protocol):
     def difference_norms(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
         """l2 norm of ``coefficient[i] g_i - its[i] other.g_i`` for each record: accurate for tiny differences."""
 
+    def difference_sum(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
+        """Sum over records of ``coefficient[i] g_i - its[i] other.g_i``, shape (n_parameters,)."""
+
 
 class Model(Protocol):
     """Settings of a model; the parameters are a flat vector that is passed in.
@@ -96,8 +99,10 @@ def _all_scores(outputs):
 
 def _loss_and_gradient(outputs, y):
     """Losses, and their gradients in the outputs."""
-    scores = _all_scores(outputs)
-    return losses(scores, y), score_gradient(scores, y)[:, -outputs.shape[1] :]
+    if outputs.shape[1] > 1:
+        return losses_and_gradient(outputs, y)
+    loss, gradient = binary_losses_and_gradient(outputs[:, 0], y)
+    return loss, gradient[:, None]
 
 
 def _squared(rows):
@@ -172,9 +177,14 @@ class _LinearEvaluation:
     def gradient_sum(self, coefficient):
         return (_scaled(coefficient, self.delta).T @ self.records.X).ravel()
 
+    def _step(self, coefficient, other, its):
+        return _scaled(coefficient, self.delta) - _scaled(its, other.delta)
+
     def difference_norms(self, coefficient, other, its):
-        step = _scaled(coefficient, self.delta) - _scaled(its, other.delta)
-        return np.sqrt(self.records.squared_norm * _squared(step))
+        return np.sqrt(self.records.squared_norm * _squared(self._step(coefficient, other, its)))
+
+    def difference_sum(self, coefficient, other, its):
+        return (self._step(coefficient, other, its).T @ self.records.X).ravel()
 
 
 @dataclass(frozen=True)
@@ -268,3 +278,9 @@ class _NetworkEvaluation:
             + 2.0 * np.einsum("ij,ij->i", d, theirs) * np.einsum("ij,ij->i", self.h, dh)
         )
         return np.sqrt(self.records.squared_norm * first + np.maximum(second, 0.0))
+
+    def difference_sum(self, coefficient, other, its):
+        first = (_scaled(coefficient, self.inner) - _scaled(its, other.inner)).T @ self.records.X
+        theirs = _scaled(its, other.outer)
+        second = (_scaled(coefficient, self.outer) - theirs).T @ self.h + theirs.T @ (self.h - other.h)
+        return np.concatenate([first.ravel(), second.ravel()])

@@ -37,11 +37,16 @@ class ReleaseKind:
         How often it happens, usually the number of rounds.
     share : float
         Its share in the budget of a round, > 0: the noise multiplier is proportional to 1 / sqrt(share).
+    relative : bool
+        Whether its sensitivity follows from what was released before, such as a clip that shrinks with the last
+        step.  The plan then holds the sensitivity for a unit of that public number, and the noise multiplier,
+        which alone decides on privacy, is still fixed beforehand.
     """
 
     name: str
     count: int
     share: float = 1.0
+    relative: bool = False
 
 
 def _each_client(sensitivity):
@@ -170,6 +175,8 @@ class PlannedRelease:
     drawn : ndarray of shape (n_draws,)
         Sensitivities that the noise is scaled to: what `mechanism.release` takes.  One for each client, or a
         single one if the noise is added once to a sum.
+    relative : bool
+        Both sensitivities are those for a unit of a public number that each round determines.
     """
 
     name: str
@@ -177,6 +184,7 @@ class PlannedRelease:
     multiplier: float
     sensitivity: np.ndarray
     drawn: np.ndarray
+    relative: bool = False
 
     @property
     def sigma(self) -> np.ndarray:
@@ -276,4 +284,4 @@ def _planned(kind, multiplier, sensitivity, aggregation):
     drawn = aggregation.drawn(sensitivity)
     if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all() or not (drawn > 0).all():
         raise ValueError(f"The sensitivities of the release {kind.name!r} must be finite and > 0.")
-    return PlannedRelease(kind.name, kind.count, multiplier, sensitivity, drawn)
+    return PlannedRelease(kind.name, kind.count, multiplier, sensitivity, drawn, kind.relative)

@@ -37,6 +37,9 @@ class Event:
         Kind of release.
     client : object
         Label of the client.
+    relative : bool
+        Sensitivity and sigma are those for a unit of a public number that each round determines, such as its clip;
+        their ratio, which is what counts, was fixed beforehand.
     """
 
     type: str
@@ -46,6 +49,7 @@ class Event:
     count: int
     name: str
     client: Hashable
+    relative: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ def _releases(events):
     return "; ".join(
         f"{max(e.count for e in group)} x {name!r} with Gaussian noise of at least "
         f"{min(e.sigma / e.sensitivity for e in group if e.sensitivity > 0):.4g} times the sensitivity"
+        + (" (relative to the round's public clip)" if group[0].relative else "")
         for name, group in kinds.items()
     )
 
@@ -265,7 +270,7 @@ def _guarantees(plan, labels):
 
 def _events(plan, labels):
     return tuple(
-        Event("gaussian", 1.0, float(sensitivity), float(sigma), planned.count, planned.name, label)
+        Event("gaussian", 1.0, float(sensitivity), float(sigma), planned.count, planned.name, label, planned.relative)
         for planned in plan.releases.values()
         for label, sensitivity, sigma in zip(
             labels,

@@ -85,6 +85,8 @@ def test_difference_norms_are_exact_down_to_tiny_steps(model, seed, log_step):
     scale = a * new.gradient_norms() + abs(b) * old.gradient_norms()
     # both sides round each gradient once, hence the absolute term
     np.testing.assert_allclose(norms, np.linalg.norm(explicit, axis=1), rtol=1e-6, atol=1e-14 * scale.max())
+    total = new.difference_sum(a, old, b)
+    np.testing.assert_allclose(total, explicit.sum(axis=0), rtol=1e-6, atol=1e-13 * scale.sum())
 
 
 @ids
