@@ -17,7 +17,7 @@ __all__ = [
     "pair_distances",
     "pairs_in_spread",
     "spread",
-    "spread_subgradient",
+    "spread_and_subgradient",
     "widest_pair",
 ]
 
@@ -153,16 +153,18 @@ def spread(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
     return widest_pair(W, norm, present)[0]
 
 
-def spread_subgradient(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> np.ndarray:
-    """A subgradient (e_i - e_j) v^T of phi at W, shape (n_classes, n_features); zero where phi is.
+def spread_and_subgradient(
+    W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
+    """phi(W) and a subgradient (e_i - e_j) v^T of it, shape (n_classes, n_features); zero where phi is.
 
     Parameters
     ----------
     W, norm, present
         As in `widest_pair`.
     """
-    _, i, j = widest_pair(W, norm, present)
+    phi, i, j = widest_pair(W, norm, present)
     C = np.zeros_like(W)
     v = norm.direction(W[i] - W[j])
     C[i], C[j] = v, -v
-    return C
+    return phi, C

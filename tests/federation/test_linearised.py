@@ -12,7 +12,8 @@ from skdro.federation.client_data import prepare
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
-from skdro.federation.steps.linearised import FlippedLabels, LinearisedADMM, StepSizes, TrustedLabels
+from skdro.federation.steps.linearised import LinearisedADMM, StepSizes
+from skdro.federation.steps.multipliers import FlippedLabels, TrustedLabels
 from skdro.privacy.noise import StreamNoise
 from skdro.privacy.plan import PlannedRelease
 
@@ -38,8 +39,9 @@ def federation():
 
 
 def admm(norm="linf", door=pass_through, lam_door=pass_through, flips=True):
-    labels = FlippedLabels(KAPPA, NU, GAMMA, lam_door) if flips else TrustedLabels()
-    return LinearisedADMM(TRANSPORT_NORMS[norm], K, P, ALPHA, RHO, ETA, DATA_NORM, labels, door)
+    ball = (TRANSPORT_NORMS[norm], P)
+    labels = FlippedLabels(*ball, KAPPA, NU, GAMMA, lam_door) if flips else TrustedLabels(*ball)
+    return LinearisedADMM(K, ALPHA, RHO, ETA, DATA_NORM, labels, door)
 
 
 # ---------------------------------------------------------------- the oracle: the formulas of the paper in loops
