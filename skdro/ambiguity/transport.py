@@ -18,6 +18,7 @@ __all__ = [
     "pairs_in_spread",
     "spread",
     "spread_and_subgradient",
+    "spreads_and_subgradients",
     "widest_pair",
 ]
 
@@ -35,7 +36,7 @@ class TransportNorm:
     dual_order : float
         Order of the dual norm.
     direction : callable
-        Maps d, shape (n_features,), to v with ||v|| <= 1 (transport norm) and <v, d> = ||d||_*.
+        Maps d, shape (..., n_features), to v with ||v|| <= 1 (transport norm) and <v, d> = ||d||_*.
     """
 
     name: str
@@ -53,14 +54,14 @@ class TransportNorm:
 
 
 def _unit(d):
-    length = np.sqrt(d @ d)
-    return d / length if length > 0 else d
+    length = np.sqrt((d * d).sum(axis=-1, keepdims=True))
+    return d / np.where(length > 0, length, 1.0)
 
 
 def _largest_coordinate(d):
     v = np.zeros_like(d)
-    q = np.abs(d).argmax()
-    v[q] = np.sign(d[q])
+    q = np.abs(d).argmax(axis=-1)[..., None]
+    np.put_along_axis(v, q, np.sign(np.take_along_axis(d, q, axis=-1)), axis=-1)
     return v
 
 
@@ -168,3 +169,26 @@ def spread_and_subgradient(
     v = norm.direction(W[i] - W[j])
     C[i], C[j] = v, -v
     return phi, C
+
+
+def spreads_and_subgradients(W: np.ndarray, norm: TransportNorm) -> tuple[np.ndarray, np.ndarray]:
+    """`spread_and_subgradient` of many models at once.
+
+    Parameters
+    ----------
+    W : ndarray of shape (n_models, n_classes, n_features)
+    norm : TransportNorm
+
+    Returns
+    -------
+    phi : ndarray of shape (n_models,)
+    C : ndarray of shape (n_models, n_classes, n_features)
+    """
+    i, j = _all_pairs(W.shape[1])
+    differences = W[:, i] - W[:, j]
+    distances = norm.dual(differences)
+    models, best = np.arange(len(W)), distances.argmax(axis=1)
+    v = norm.direction(differences[models, best])
+    C = np.zeros_like(W)
+    C[models, i[best]], C[models, j[best]] = v, -v
+    return distances[models, best], C

@@ -1,10 +1,10 @@
 """Linearised consensus ADMM with noisy local models: Algorithm 2 of Hernandez, Ibrahim & Gebraeel as published.
 
-client_step, all states from zero, with  a = max(0, tau + gamma (phi(M~) - lam~)):
-    mu  <- mu + M~ - M                                                (the broadcast closes the last round)
+client_step, all states from zero, with  a = max(0, tau + gamma (phi(M~) - lam~)) after both updates of duals:
+    mu  <- mu + M~ - M,   tau <- max(0, tau + gamma (phi(M~) - lam~))    (the broadcast closes the last round)
     M_g    = (M~/eta + rho (M - mu) - (data gradient at M~, lam~) - a dphi(M~)) / (rho + 1/eta)
     lam_g  = lam~ - nu (r - kappa * share of flipped records - a)
-    M~ <- M_g + noise,   lam~ <- lam_g + noise,   tau <- max(0, tau + gamma (phi(M~) - lam~))
+    M~ <- M_g + noise,   lam~ <- lam_g + noise
 server_step:  M <- sum_g alpha_g (M~_g + mu_g)
 
 The noise stays in every client's own iterate, so the sum carries that of all clients; noise added once to the
@@ -191,9 +191,8 @@ class LinearisedADMM:
         public = state.model / eta + self.rho * (M - mu) - slope.model
         model = public / scale + first_scale / scale * noisy
         lam, ledger = self.labels.step(state, block, flipped, slope.pull, ledger, t)
-        tau = self.labels.dual(state.tau, model, lam)
         messages = [{"model": model[g], "dual": mu[g]} for g in range(block.n_clients)]
-        return messages, ClientStates(model, mu, lam, tau, ledger)
+        return messages, ClientStates(model, mu, lam, slope.tau, ledger)
 
     def exact_objective(self, state, block, broadcast):
         """Objective at M~ and lam~ without noise, shape (n_clients,): a leak if it leaves a private fit."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...ambiguity.transport import TransportNorm, spread, spread_and_subgradient
+from ...ambiguity.transport import TransportNorm, spread, spreads_and_subgradients
 from ...ambiguity.wasserstein import record_terms, worst_labels
 from ...losses.crammer_singer import margin_violations
 from .objectives import RidgeRisk
@@ -19,24 +19,24 @@ __all__ = ["FlippedLabels", "NoBall", "Slope", "TrustedLabels"]
 
 @dataclass(frozen=True)
 class Slope:
-    """Public part of the model's gradient at each client.
+    """Public part of the model's gradient at each client, and the dual that goes with it.
 
     Parameters
     ----------
     model : ndarray of shape (n_clients, n_classes, n_columns)
-    pull : ndarray of shape (n_clients,)
-        Weight a of dphi in it.
+    pull, tau : ndarray of shape (n_clients,)
+        Weight a of dphi in it; the dual of lam >= phi(M) after the last round.
     """
 
     model: np.ndarray
     pull: np.ndarray
+    tau: np.ndarray
 
 
 def _spreads(models, norm, n_features):
     """Phi and one of its subgradients for each client's model."""
-    C, phi = np.zeros_like(models), np.empty(len(models))
-    for g, model in enumerate(models):
-        phi[g], C[g, :, :n_features] = spread_and_subgradient(model[:, :n_features], norm)
+    C = np.zeros_like(models)
+    phi, C[:, :, :n_features] = spreads_and_subgradients(models[:, :, :n_features], norm)
     return phi, C
 
 
@@ -68,25 +68,33 @@ class FlippedLabels:
         terms = record_terms(block.scores(state.model), block.y)
         price = np.repeat(self.kappa[block.index] * state.lam, block.sizes)
         worst = block.weight * np.maximum(terms.own_loss, terms.flip_loss - price)
-        penalty = (self.dual(state.tau, state.model, state.lam) ** 2 - state.tau**2) / (2 * self.gamma)
+        slope = self.slope(state, block)
+        penalty = (slope.pull**2 - slope.tau**2) / (2 * self.gamma)
         return state.lam * block.settings["radius"] + np.add.reduceat(worst, block.offsets[:-1]) + penalty
 
     def slope(self, state, block):
         """Public part a dphi(M~), with a = max(0, tau + gamma (phi(M~) - lam~))."""
         phi, C = _spreads(state.model, self.norm, self.n_features)
-        pull = np.maximum(0.0, state.tau + self.gamma * (phi - state.lam))
-        return Slope(pull.reshape(-1, 1, 1) * C, pull)
+        violation = self.gamma * (phi - state.lam)
+        tau = np.maximum(0.0, state.tau + violation)
+        pull = np.maximum(0.0, tau + violation)
+        return Slope(pull.reshape(-1, 1, 1) * C, pull, tau)
 
     def worst(self, scores, block, lam):
         """Worst label of each record and its rival at lam, which noise may have made negative; flipped records."""
-        terms = record_terms(scores, block.y)
         price = np.repeat(self.kappa[block.index] * lam, block.sizes)
-        flipped = terms.flip_loss - price > terms.own_loss
-        return (
-            np.where(flipped, terms.flip, block.y),
-            np.where(flipped, terms.flip_rival, terms.rival),
-            flipped,
-        )
+        label, rival, at = worst_labels(scores, block.y, np.maximum(price, 0.0))
+        flipped = np.zeros(len(scores), dtype=bool)
+        flipped[at] = True
+        # where a flip earns money even a better label can win, and both losses have to be known
+        paid = np.flatnonzero(price < 0)
+        if len(paid):
+            terms = record_terms(scores[paid], block.y[paid])
+            flipped[paid] = terms.flip_loss - price[paid] > terms.own_loss
+            label, rival = label.copy(), rival.copy()
+            label[paid] = np.where(flipped[paid], terms.flip, block.y[paid])
+            rival[paid] = np.where(flipped[paid], terms.flip_rival, terms.rival)
+        return label, rival, flipped
 
     def step(self, state, block, flipped, pull, ledger, t):
         """Noisy step of lam."""
@@ -95,17 +103,13 @@ class FlippedLabels:
         noisy, ledger = self.door(nu * kappa * share, ledger, index=block.index, round=t, bound=nu * kappa)
         return state.lam - nu * (block.settings["radius"] - pull) + noisy, ledger
 
-    def dual(self, tau, models, lam):
-        """Dual of lam >= phi(M)."""
-        return np.maximum(0.0, tau + self.gamma * (_spreads(models, self.norm, self.n_features)[0] - lam))
-
     def figures(self, M):
         """Spread of the consensus, for `history_`."""
         return {"spread": spread(M[:, : self.n_features], self.norm)}
 
 
 class _NoMultiplier:
-    """Labels stay as they are and lam is not there: no step, no release, no dual."""
+    """Labels stay as they are and lam is not there: no step, no release."""
 
     def worst(self, scores, block, lam):
         """Own labels."""
@@ -115,10 +119,6 @@ class _NoMultiplier:
     def step(self, state, block, flipped, pull, ledger, t):
         """No multiplier, no release."""
         return state.lam, ledger
-
-    def dual(self, tau, models, lam):
-        """No constraint, no dual."""
-        return tau
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ class TrustedLabels(_NoMultiplier):
     def slope(self, state, block):
         """Public part r dphi(M~)."""
         radius = block.settings["radius"]
-        return Slope(radius.reshape(-1, 1, 1) * _spreads(state.model, self.norm, self.n_features)[1], radius)
+        return Slope(
+            radius.reshape(-1, 1, 1) * _spreads(state.model, self.norm, self.n_features)[1], radius, state.tau
+        )
 
     def figures(self, M):
         """Spread of the consensus, for `history_`."""
@@ -168,7 +170,7 @@ class NoBall(_NoMultiplier):
 
     def slope(self, state, block):
         """Slope of the ridge."""
-        return Slope(self.risk.slope(state.model), np.zeros(block.n_clients))
+        return Slope(self.risk.slope(state.model), state.lam, state.tau)
 
     def figures(self, M):
         """Nothing beyond what the algorithm reports."""
