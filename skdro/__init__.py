@@ -3,12 +3,15 @@
 from .estimators.federated import FedDROClassifier
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
+from .estimators.private_baselines import DPFedERMClassifier, DPFedSGDClassifier
 from .estimators.wasserstein import RadiusPath, WassersteinDROClassifier, radius_path
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPFedDROClassifier",
+    "DPFedERMClassifier",
+    "DPFedSGDClassifier",
     "FedDROClassifier",
     "FedOvADROClassifier",
     "RadiusPath",

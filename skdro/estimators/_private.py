@@ -227,12 +227,17 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
     def _store(self, frame, clients, plan, noise, server, history, n_iter):
         for name, value in self._linear(frame, server.model).items():
             setattr(self, name, value)
+        # only the published algorithms have models of the clients; an earlier fit's must not survive
+        self.__dict__.pop("client_coef_", None)
+        if hasattr(server, "local"):
+            self.client_coef_ = binary_row(*frame.leave(server.local))[0]
         self.clients_ = clients
         self.history_ = history
         self.n_iter_ = n_iter
         public = ["rows per client", "groups", "number of features", "data_norm", "client_weights", "step sizes"]
         public += ["feature_bounds"] if self.feature_bounds is not None else []
         public += ["classes"] if self.classes is not None else []
+        public += ["sampling rate"] if plan.rate < 1 else []
         self.privacy_ = privacy_report(
             plan,
             clients=clients.tolist(),

@@ -23,6 +23,7 @@ __all__ = [
     "ReleaseKind",
     "gaussian_plan",
     "noise_multipliers",
+    "planned_release",
 ]
 
 
@@ -218,14 +219,30 @@ class PrivacyPlan:
     aggregation: Aggregation
 
     @property
+    def mechanism(self) -> str:
+        """Type of the events."""
+        return "gaussian"
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record takes part in a release."""
+        return 1.0
+
+    @property
     def mu(self) -> np.ndarray:
         """Gaussian-DP parameter of each client's records, shape (n_clients,)."""
         return np.sqrt(sum(planned.mu_squared for planned in self.releases.values()))
 
     @property
+    def client_epsilons(self) -> np.ndarray:
+        """Epsilon of each client's records at `delta`, shape (n_clients,)."""
+        mu, index = np.unique(self.mu, return_inverse=True)
+        return np.array([self.accountant.epsilon(float(m), self.delta) for m in mu])[index]
+
+    @property
     def epsilon(self) -> float:
         """Total epsilon at `delta`: clients are disjoint, so the largest client's."""
-        return self.accountant.epsilon(float(self.mu.max()), self.delta)
+        return float(self.client_epsilons.max())
 
 
 def gaussian_plan(
@@ -273,13 +290,14 @@ def gaussian_plan(
     (1.0, array([1.865, 1.244]))
     """
     multipliers = noise_multipliers(kinds, epsilon=epsilon, delta=delta, budget=budget, accountant=accountant)
-    releases = {
-        kind.name: _planned(kind, multipliers[kind.name], sensitivity[kind.name], aggregation) for kind in kinds
-    }
-    return PrivacyPlan(releases, delta, accountant, adjacency, aggregation)
+    releases = [planned_release(kind, multipliers[kind.name], sensitivity[kind.name], aggregation) for kind in kinds]
+    return PrivacyPlan({planned.name: planned for planned in releases}, delta, accountant, adjacency, aggregation)
 
 
-def _planned(kind, multiplier, sensitivity, aggregation):
+def planned_release(
+    kind: ReleaseKind, multiplier: float, sensitivity: np.ndarray, aggregation: Aggregation
+) -> PlannedRelease:
+    """One kind of release with its noise; ValueError if a sensitivity is negative, not finite, or leaves none."""
     sensitivity = np.array(sensitivity, dtype=float)
     drawn = aggregation.drawn(sensitivity)
     if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all() or not (drawn > 0).all():

@@ -1,13 +1,21 @@
 """scikit-learn's own checks over every estimator, and the conventions of the house that need no data."""
 
 import inspect
+from importlib.util import find_spec
 
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier, WassersteinDROClassifier
+from skdro import (
+    DPFedDROClassifier,
+    DPFedERMClassifier,
+    DPFedSGDClassifier,
+    FedDROClassifier,
+    FedOvADROClassifier,
+    WassersteinDROClassifier,
+)
 
 ESTIMATORS = [
     FedDROClassifier(),
@@ -22,6 +30,11 @@ ESTIMATORS = [
     DPFedDROClassifier(aggregation="trusted"),
     DPFedDROClassifier(variant="paper"),
     DPFedDROClassifier(variant="paper", kappa=float("inf"), adjacency="zero_out"),
+    DPFedERMClassifier(),
+    DPFedERMClassifier(aggregation="trusted", accountant="moments"),
+    DPFedERMClassifier(variant="paper", schedule="constant"),
+    DPFedSGDClassifier(),
+    *([DPFedSGDClassifier(sampling_rate=0.5, aggregation="trusted")] if find_spec("dp_accounting") else []),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
