@@ -21,7 +21,7 @@ from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps.linearised import LinearisedADMM
 from skdro.preprocessing import clip_rows
-from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
+from skdro.privacy.audit_statistics import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
 from skdro.privacy.plan import PlannedRelease
