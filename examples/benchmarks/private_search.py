@@ -32,9 +32,9 @@ CANDIDATES = [
     for radius in (0.0, 0.01, 0.1)
 ]
 SEARCHES = {
-    "search, defaults (10 trials, 20 % held out)": {},
+    "search, defaults (10 trials, no hold-out)": {},
     "search, 3 trials": {"n_trials": 3.0},
-    "search, scored on the rows of the fit": {"holdout": 0.0},
+    "search, 20 % held out": {"holdout": 0.2},
 }
 
 

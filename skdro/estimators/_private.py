@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -154,7 +154,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
-            block = stacked(prepare(X, codes, index, clients, frame))
+            block = stacked(self._without_null(prepare(X, codes, index, clients, frame), index))
             block.settings.update(facts.settings)
             result = self._run(
                 algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
@@ -164,6 +164,35 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
         self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
         return self
+
+    def fit_with_null_records(self, X, y, null, groups=None):
+        """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
+
+        A null record is counted, while its term in every released sum is zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        null : ndarray of bool, shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._null = np.asarray(null, dtype=bool)
+        try:
+            return self.fit(X, y, groups=groups)
+        finally:
+            del self._null
+
+    def _without_null(self, block, index):
+        """The block with the terms of null records, if there are any, set to zero."""
+        null = getattr(self, "_null", None)
+        if null is None:
+            return block
+        return replace(block, weight=np.where(null[np.argsort(index, kind="stable")], 0.0, block.weight))
 
     def privacy_plan(self, X, groups=None):
         """What `fit` will release and what it will cost, from public facts alone.

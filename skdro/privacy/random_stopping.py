@@ -170,7 +170,7 @@ def search_mu(epsilon: float, delta: float, law: TruncatedNegativeBinomial) -> f
     --------
     >>> law = TruncatedNegativeBinomial.with_mean(10.0, eta=0.0)
     >>> round(search_mu(3.73, 1e-6, law), 4)
-    0.4823
+    0.4825
     """
     check_budget(epsilon, delta)
     low = high = epsilon / (10 * sqrt(-log(delta) + log(law.mean) + epsilon))

@@ -166,7 +166,7 @@ def search_report(
     >>> report = search_report(law, 0.3, 0.1, disjoint=False, delta=1e-6, adjacency="replace_one", n_candidates=5,
     ...                        noise="os.urandom", public=["candidates"])
     >>> round(report.epsilon, 3), report.private
-    (2.428, True)
+    (2.42, True)
     """
     mu = trial_mu(mu_model, mu_score, disjoint)
     epsilon = search_epsilon(mu, delta, law)

@@ -262,7 +262,7 @@ def test_at_cost_keeps_to_the_cost():
         (lambda: search(n_trials=1.0), "n_trials"),
         (lambda: search(eta=-1.0), "eta"),
         (lambda: search(holdout=1.0), "holdout"),
-        (lambda: search(holdout=1e-6), "holdout"),
+        (lambda: search(holdout=1e-6), "holdout keeps no row"),
         (lambda: search(score_share=0.0), "score_share"),
     ],
 )
