@@ -1,6 +1,7 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.federated import FedDROClassifier
+from .estimators.noise_plan import NoisePlan, plan_noise
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
 from .estimators.private_baselines import DPFedERMClassifier, DPFedSGDClassifier
@@ -14,8 +15,10 @@ __all__ = [
     "DPFedSGDClassifier",
     "FedDROClassifier",
     "FedOvADROClassifier",
+    "NoisePlan",
     "RadiusPath",
     "WassersteinDROClassifier",
     "__version__",
+    "plan_noise",
     "radius_path",
 ]

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..federation.client_data import prepare, stacked
-from ..federation.clients import client_weights, per_client
+from ..federation.clients import client_weights, encode_groups, per_client
 from ..federation.diagnostics import Diagnosed
 from ..federation.frames import ClippedFrame
 from ..preprocessing import check_feature_bounds
@@ -153,7 +154,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
-            block = stacked(prepare(X, codes, index, clients, frame))
+            block = stacked(self._without_null(prepare(X, codes, index, clients, frame), index))
             block.settings.update(facts.settings)
             result = self._run(
                 algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
@@ -163,6 +164,81 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
         self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
         return self
+
+    def fit_with_null_records(self, X, y, null, groups=None):
+        """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
+
+        A null record is counted, while its term in every released sum is zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        null : ndarray of bool, shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._null = np.asarray(null, dtype=bool)
+        try:
+            return self.fit(X, y, groups=groups)
+        finally:
+            del self._null
+
+    def _without_null(self, block, index):
+        """The block with the terms of null records, if there are any, set to zero."""
+        null = getattr(self, "_null", None)
+        if null is None:
+            return block
+        return replace(block, weight=np.where(null[np.argsort(index, kind="stable")], 0.0, block.weight))
+
+    def privacy_plan(self, X, groups=None):
+        """What `fit` will release and what it will cost, from public facts alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape is looked at.
+        groups : array-like of shape (n_samples,), default=None
+            Client label of each row, public.
+
+        Returns
+        -------
+        report : PrivacyReport
+            Equal to the `privacy_` of a fit with the same rows per client.
+
+        Raises
+        ------
+        ValueError
+            A parameter or `groups` is invalid, or `classes` is None: labels are private and no plan may depend
+            on them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdro import DPFedDROClassifier
+        >>> plan = DPFedDROClassifier(epsilon=1.0, classes=[0, 1]).privacy_plan(np.empty((100, 3)))
+        >>> round(plan.epsilon, 6), len(plan.events), plan.events[0].count
+        (1.0, 1, 30)
+        """
+        if self.classes is None:
+            raise ValueError(
+                f"{type(self).__name__} can state its plan only with public classes: pass classes=[...], the list of "
+                "possible labels."
+            )
+        planner = clone(self)  # a random_state that is a Generator is copied too, not drawn from
+        planner._validate_params()
+        shape = np.shape(X)
+        if len(shape) != 2:
+            raise ValueError(f"X must have two dimensions, rows and features; got shape {shape}.")
+        n_rows, planner.n_features_in_ = shape
+        planner.classes_ = public_classes(planner.classes)
+        clients, index = encode_groups(groups, n_rows)
+        noise = noise_source(planner.random_state)
+        design = planner._design(planner._public_facts(clients, index, noise))
+        return planner._report(design.plan, clients, noise)
 
     def decision_function(self, X):
         """Scores of the classes, after the public box and norm clip that the model was trained with.
@@ -234,11 +310,15 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         self.clients_ = clients
         self.history_ = history
         self.n_iter_ = n_iter
+        self.privacy_ = self._report(plan, clients, noise)
+
+    def _report(self, plan, clients, noise):
+        """What a fit that keeps to `plan` may claim."""
         public = ["rows per client", "groups", "number of features", "data_norm", "client_weights", "step sizes"]
         public += ["feature_bounds"] if self.feature_bounds is not None else []
         public += ["classes"] if self.classes is not None else []
         public += ["sampling rate"] if plan.rate < 1 else []
-        self.privacy_ = privacy_report(
+        return privacy_report(
             plan,
             clients=clients.tolist(),
             noise=noise,

@@ -24,7 +24,12 @@ from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps.linearised import LinearisedADMM
 from skdro.preprocessing import clip_rows
 from skdro.privacy import subsampling
-from skdro.privacy.audit import clopper_pearson_lower, clopper_pearson_upper, mu_lower_bound, noise_scale_bounds
+from skdro.privacy.audit_statistics import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    mu_lower_bound,
+    noise_scale_bounds,
+)
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
 from skdro.privacy.plan import PlannedRelease

@@ -509,6 +509,40 @@ def test_local_noise_exposes_all_clients_alike(federation):
     np.testing.assert_allclose([each.mu for each in model.privacy_.per_client.values()], model.privacy_.mu)
 
 
+@seeded
+@EACH_METHOD
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_the_plan_is_the_report_that_the_fit_ends_with(federation, method, random_state):
+    X, y, groups = federation
+    model = estimator(method, feature_bounds=BOX, random_state=random_state)
+    plan = model.privacy_plan(X, groups)
+    assert not any(name.endswith("_") and not name.startswith("_") for name in vars(model))  # still unfitted
+    assert plan == model.fit(X, y, groups=groups).privacy_
+    assert plan == model.privacy_plan(np.full_like(X, np.nan), groups)  # records are not looked at
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "groups", "named"),
+    [
+        ({"classes": None}, np.zeros((4, 2)), None, "classes"),
+        ({"epsilon": -1.0}, np.zeros((4, 2)), None, "epsilon"),
+        ({}, np.zeros(4), None, "X"),
+        ({}, np.zeros((4, 2)), [0, 1], "groups"),
+        ({"variant": "paper", "aggregation": "trusted"}, np.zeros((4, 2)), None, "aggregation"),
+    ],
+)
+def test_a_plan_that_cannot_be_stated_is_refused(parameters, X, groups, named):
+    with pytest.raises(ValueError, match=named):
+        DPFedDROClassifier(**{"classes": ALL_CLASSES, **parameters}).privacy_plan(X, groups)
+
+
+def test_a_plan_leaves_the_users_generator_alone():
+    generator = np.random.default_rng(0)
+    before = generator.bit_generator.state
+    assert not estimator(random_state=generator).privacy_plan(np.zeros((4, 2))).private
+    assert generator.bit_generator.state == before
+
+
 def leak_messages(model, X, y, groups):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
