@@ -1,6 +1,7 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.federated import FedDROClassifier
+from .estimators.moments import DPMomentDROClassifier, DPMomentDRORegressor
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
 from .estimators.wasserstein import RadiusPath, WassersteinDROClassifier, radius_path
@@ -9,6 +10,8 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPFedDROClassifier",
+    "DPMomentDROClassifier",
+    "DPMomentDRORegressor",
     "FedDROClassifier",
     "FedOvADROClassifier",
     "RadiusPath",
