@@ -1,6 +1,7 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.federated import FedDROClassifier
+from .estimators.moments import DPMomentDROClassifier, DPMomentDRORegressor
 from .estimators.noise_plan import NoisePlan, plan_noise
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
@@ -13,6 +14,8 @@ __all__ = [
     "DPFedDROClassifier",
     "DPFedERMClassifier",
     "DPFedSGDClassifier",
+    "DPMomentDROClassifier",
+    "DPMomentDRORegressor",
     "FedDROClassifier",
     "FedOvADROClassifier",
     "NoisePlan",

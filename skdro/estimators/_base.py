@@ -8,7 +8,7 @@ import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions  # the one private import we accept
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # the one private import we accept
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +16,7 @@ from ..exceptions import SingleClientWarning
 from ..federation import in_process
 from ..federation.clients import encode_groups
 
-__all__ = ["FederatedMixin", "Interval", "LinearClassifier", "StrOptions"]
+__all__ = ["FederatedMixin", "HasMethods", "Interval", "LinearClassifier", "StrOptions"]
 
 
 CONSTANT_MODEL = (

@@ -95,7 +95,60 @@ def class_codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     return codes
 
 
-class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
+class PrivateFederated(FederatedMixin):
+    """Base of the private estimators: the public frame and facts, the warnings before a fit, the report after it."""
+
+    _per_client: ClassVar[tuple[str, ...]] = ()
+
+    def _assumes(self):
+        """Names of the public inputs that are read off the data for want of a parameter."""
+        return []
+
+    def _n_outputs(self):
+        """Rows of the model."""
+        return 1
+
+    def _frame(self):
+        if self.feature_bounds is None:
+            return ClippedFrame.as_given(self.n_features_in_, self.fit_intercept, self.data_norm)
+        lo, hi = check_feature_bounds(self.feature_bounds, self.n_features_in_)
+        return ClippedFrame.of_box(lo, hi, self.fit_intercept, self.data_norm)
+
+    def _public_facts(self, clients, index, noise):
+        sizes = np.bincount(index, minlength=len(clients))
+        return PublicFacts(
+            n_records=sizes,
+            alpha=client_weights(self.client_weights, clients, sizes),
+            settings={name: per_client(getattr(self, name), clients, name) for name in self._per_client},
+            n_classes=self._n_outputs(),
+            n_features=self.n_features_in_,
+            n_columns=self.n_features_in_ + bool(self.fit_intercept),
+            noise=noise,
+        )
+
+    def _warn(self, noise, facts):
+        above_fit = 4  # this method, fit, scikit-learn's callback wrapper
+        if noise.seeded:
+            warn_seeded_noise(above_fit)
+        if self._assumes():
+            warn_classes_from_labels(above_fit)
+        warn_large_delta(self.delta, int(facts.n_records.min()), above_fit)
+
+    def _report(self, plan, clients, noise, public, why_not_private=()):
+        """Report of a fit that kept to `plan`; `public` names what it took as public beside the common inputs."""
+        common = ["rows per client", "groups", "number of features", "data_norm", "client_weights"]
+        bounds = ["feature_bounds"] if self.feature_bounds is not None else []
+        return privacy_report(
+            plan,
+            clients=clients.tolist(),
+            noise=noise,
+            public=[*common, *public, *bounds],
+            assumes=self._assumes(),
+            why_not_private=why_not_private,
+        )
+
+
+class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
     """Base of the private classifiers; a subclass supplies `_design(facts)` and `_per_client`."""
 
     # with the common names here, each class lists only what it adds
@@ -118,8 +171,6 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         "random_state": [None, Interval(Integral, 0, None, closed="left"), np.random.Generator],
         "n_jobs": [None, Integral],
     }
-
-    _per_client: ClassVar[tuple[str, ...]] = ()
 
     @with_callbacks
     def fit(self, X, y, groups=None):
@@ -238,7 +289,7 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         clients, index = encode_groups(groups, n_rows)
         noise = noise_source(planner.random_state)
         design = planner._design(planner._public_facts(clients, index, noise))
-        return planner._report(design.plan, clients, noise)
+        return planner._claim(design.plan, clients, noise)
 
     def decision_function(self, X):
         """Scores of the classes, after the public box and norm clip that the model was trained with.
@@ -258,6 +309,16 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         scores = frame.enter(X) @ frame.affine.inverse(self.coef_, self.intercept_).T
         return scores.ravel() if len(self.classes_) == 2 else scores
 
+    def _assumes(self):
+        return ["classes"] if self.classes is None else []
+
+    def _n_outputs(self):
+        return len(self.classes_)
+
+    def _declared(self):
+        """Names of the public inputs that only this kind of estimator is told."""
+        return [] if self.classes is None else ["classes"]
+
     def _private_input(self, X, y):
         """X as float64 rows and y as indices of public classes; sets `classes_`."""
         X, y = hiding_records(validate_data, self, X, y, dtype=np.float64, order="C")
@@ -269,32 +330,6 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         else:
             self.classes_ = public_classes(self.classes)
         return X, class_codes(self.classes_, y)
-
-    def _frame(self):
-        if self.feature_bounds is None:
-            return ClippedFrame.as_given(self.n_features_in_, self.fit_intercept, self.data_norm)
-        lo, hi = check_feature_bounds(self.feature_bounds, self.n_features_in_)
-        return ClippedFrame.of_box(lo, hi, self.fit_intercept, self.data_norm)
-
-    def _public_facts(self, clients, index, noise):
-        sizes = np.bincount(index, minlength=len(clients))
-        return PublicFacts(
-            n_records=sizes,
-            alpha=client_weights(self.client_weights, clients, sizes),
-            settings={name: per_client(getattr(self, name), clients, name) for name in self._per_client},
-            n_classes=len(self.classes_),
-            n_features=self.n_features_in_,
-            n_columns=self.n_features_in_ + bool(self.fit_intercept),
-            noise=noise,
-        )
-
-    def _warn(self, noise, facts):
-        above_fit = 4  # this method, fit, scikit-learn's callback wrapper
-        if noise.seeded:
-            warn_seeded_noise(above_fit)
-        if self.classes is None:
-            warn_classes_from_labels(above_fit)
-        warn_large_delta(self.delta, int(facts.n_records.min()), above_fit)
 
     def _linear(self, frame, model):
         coef, intercept = binary_row(*frame.leave(model))
@@ -310,19 +345,14 @@ class PrivateFederatedClassifier(FederatedMixin, LinearClassifier):
         self.clients_ = clients
         self.history_ = history
         self.n_iter_ = n_iter
-        self.privacy_ = self._report(plan, clients, noise)
+        self.privacy_ = self._claim(plan, clients, noise)
 
-    def _report(self, plan, clients, noise):
+    def _claim(self, plan, clients, noise):
         """What a fit that keeps to `plan` may claim."""
-        public = ["rows per client", "groups", "number of features", "data_norm", "client_weights", "step sizes"]
-        public += ["feature_bounds"] if self.feature_bounds is not None else []
-        public += ["classes"] if self.classes is not None else []
-        public += ["sampling rate"] if plan.rate < 1 else []
-        return privacy_report(
+        return self._report(
             plan,
-            clients=clients.tolist(),
-            noise=noise,
-            public=public,
-            assumes=["classes"] if self.classes is None else [],
-            why_not_private=["diagnostics look at the exact objective"] if self.diagnostics else [],
+            clients,
+            noise,
+            ["step sizes", *self._declared(), *(["sampling rate"] if plan.rate < 1 else [])],
+            ["diagnostics look at the exact objective"] if self.diagnostics else [],
         )

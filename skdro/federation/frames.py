@@ -4,13 +4,14 @@ A frame maps rows into coordinates that suit the method: centred and of unit siz
 a bounded norm for private ones.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..preprocessing import clip_rows
 
-__all__ = ["AffineFrame", "ClippedFrame", "common_frame"]
+__all__ = ["AffineFrame", "ClippedFrame", "MappedFrame", "common_frame"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,39 @@ class ClippedFrame:
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
         return self.affine.leave(M)
+
+
+@dataclass(frozen=True)
+class MappedFrame:
+    """A public map of the features, such as random Fourier features, between the public box and the norm clip.
+
+    Parameters
+    ----------
+    box : ClippedFrame
+        Of the features, without constant and norm clip.
+    transform : callable
+        Maps rows to rows, each on its own, by public parameters only.
+    clipped : ClippedFrame
+        Of the mapped features.
+    """
+
+    box: ClippedFrame
+    transform: Callable[[np.ndarray], np.ndarray]
+    clipped: ClippedFrame
+
+    @property
+    def affine(self) -> AffineFrame:
+        """Public coordinates of the mapped features."""
+        return self.clipped.affine
+
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0."""
+        mapped = np.asarray(self.transform(self.box.enter(X)), dtype=float)
+        return self.clipped.enter(np.nan_to_num(mapped, nan=0.0, posinf=1e300, neginf=-1e300))
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of the mapped features, as `AffineFrame.leave`."""
+        return self.clipped.leave(M)
 
 
 def common_frame(
