@@ -76,10 +76,12 @@ def ascend(
     >>> ascend(lambda xi: np.ones_like(xi), np.zeros(1), np.array(2.0), unbounded, n_steps=100, step=0.1)
     array([0.25])
     """
-    rho, step = np.asarray(penalty)[..., None], np.asarray(step)[..., None]
+    step = np.asarray(step)[..., None]
+    pull = 2.0 * np.asarray(penalty)[..., None] * step
+    kept, anchor = 1.0 - pull, pull * zeta  # xi - pull (xi - zeta): the cost's part of a step, in two products
     xi = zeta
     for _ in range(n_steps):
-        xi = box.clip(xi + step * (gradient(xi) - 2.0 * rho * (xi - zeta)))
+        xi = box.clip(kept * xi + anchor + step * gradient(xi))
     return xi
 
 

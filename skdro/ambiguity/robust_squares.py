@@ -52,6 +52,13 @@ class Squares:
         """Gradients of MSE_i in a model of shape (n_columns,); shape (n_clients, n_columns)."""
         return -2.0 * np.einsum("ikd,ik->id", self.factors[:, :, :-1], self._residuals(model))
 
+    def radius_risk_gradient(self, model: np.ndarray, radius: np.ndarray) -> np.ndarray:
+        """(Sub)gradients of ( RMSE_i + eps_i ||v|| )^2 in a model of shape (n_columns,); (n_clients, n_columns)."""
+        rmse, length = np.sqrt(self.mean_squares(model)), np.sqrt(self.stretch(model))
+        slope = _over(0.5 * self.mean_squares_gradient(model), rmse[:, None])
+        slope[:, : self.n_features] += _over(radius[:, None] * model[: self.n_features], length)
+        return 2.0 * (rmse + radius * length)[:, None] * slope
+
     def stretch(self, model: np.ndarray) -> np.ndarray:
         """||v||^2 of models of shape (..., n_columns)."""
         return (model[..., : self.n_features] ** 2).sum(axis=-1) + self.label**2
@@ -64,6 +71,11 @@ class Squares:
     def _residuals(self, model):
         fitted = model @ self.factors[:, :, :-1].reshape(-1, model.shape[-1]).T  # one product for all clients
         return self.factors[:, :, -1] - fitted.reshape(*model.shape[:-1], *self.factors.shape[:2])
+
+
+def _over(numerator, length):
+    """A gradient of a norm: zero, one of its subgradients, where the norm is zero."""
+    return np.divide(numerator, length, out=np.zeros_like(numerator), where=length > 0)
 
 
 def _triangle(rows):

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from ..losses.crammer_singer import label_weights, margin_violations
-from .transport import TransportNorm, spread
+from .transport import TransportNorm, spread, spread_subgradient
 
 __all__ = ["RobustRisk", "WassersteinBall", "flip_gain", "optimal_multiplier", "record_terms", "worst_labels"]
 
@@ -210,6 +210,20 @@ class RobustRisk:
         phi = self.phi(M)
         lam = optimal_multiplier(terms.own_loss, terms.flip_loss, self.weight, phi, self.ball)
         return self._objective(terms, lam), lam
+
+    def value_and_subgradient(self, M: np.ndarray) -> tuple[float, np.ndarray]:
+        """Robust risk F(M) and a subgradient of F at M, shape (n_classes, n_columns).
+
+        Where the optimal lam is phi(M), moving M moves lam with it, at a rate r + h >= 0 for each unit of phi.
+        """
+        risk, lam = self.value(M)
+        slope, h, _ = self.data_cut(M, lam)
+        W = M[:, : self.n_features]
+        if lam <= self.phi(M):
+            slope[:, : self.n_features] += (self.ball.radius + h) * spread_subgradient(
+                W, self.ball.norm, self.labels_in_phi
+            )
+        return risk, slope
 
     def value_at(self, M: np.ndarray, lam: float) -> float:
         """Risk lam r + sum_n w_n max(a_n, b_n - kappa lam), for any lam; a bound on F(M) if lam >= phi(M)."""

@@ -24,8 +24,8 @@ class ClientBlock:
     ----------
     X : ndarray of shape (n_rows, n_columns)
         Rows in frame coordinates.
-    y : ndarray of int, shape (n_rows,)
-        Class indices.
+    y : ndarray of shape (n_rows,)
+        Class indices, or the responses of a regression.
     weight : ndarray of shape (n_rows,)
         Share of each row in its client's mean; sums to one within a client.
     offsets : ndarray of int, shape (n_clients + 1,)
@@ -109,8 +109,8 @@ def prepare(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-    y : ndarray of int, shape (n_rows,)
-        Class indices.
+    y : ndarray of shape (n_rows,)
+        Class indices, or the responses of a regression in frame coordinates.
     index : ndarray of int, shape (n_rows,)
         Client index of each row.
     clients : ndarray of shape (n_clients,)

@@ -7,7 +7,16 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
-from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier, WassersteinDROClassifier
+from skdro import (
+    AFLClassifier,
+    AFLRegressor,
+    BiDROFLClassifier,
+    BiDROFLRegressor,
+    DPFedDROClassifier,
+    FedDROClassifier,
+    FedOvADROClassifier,
+    WassersteinDROClassifier,
+)
 
 ESTIMATORS = [
     FedDROClassifier(),
@@ -22,6 +31,18 @@ ESTIMATORS = [
     DPFedDROClassifier(aggregation="trusted"),
     DPFedDROClassifier(variant="paper"),
     DPFedDROClassifier(variant="paper", kappa=float("inf"), adjacency="zero_out"),
+    BiDROFLRegressor(),
+    BiDROFLRegressor(penalty=10.0, perturb_labels=False),
+    BiDROFLRegressor(solver="descent_ascent", n_rounds=300),
+    BiDROFLRegressor(penalty=10.0, solver="descent_ascent", n_rounds=300, batch_size=8, random_state=0),
+    BiDROFLClassifier(),
+    BiDROFLClassifier(solver="descent_ascent", n_rounds=300),
+    BiDROFLClassifier(loss="softmax", penalty=10.0, n_rounds=300, n_inner_steps=5, random_state=0),
+    AFLRegressor(),
+    AFLRegressor(solver="descent_ascent", n_rounds=300),
+    AFLClassifier(),
+    AFLClassifier(solver="descent_ascent", n_rounds=300),
+    AFLClassifier(loss="softmax", n_rounds=300),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
