@@ -32,17 +32,14 @@ ESTIMATORS = [
     DPFedDROClassifier(variant="paper"),
     DPFedDROClassifier(variant="paper", kappa=float("inf"), adjacency="zero_out"),
     BiDROFLRegressor(),
-    BiDROFLRegressor(penalty=10.0, perturb_labels=False),
-    BiDROFLRegressor(solver="descent_ascent", n_rounds=300),
-    BiDROFLRegressor(penalty=10.0, solver="descent_ascent", n_rounds=300, batch_size=8, random_state=0),
+    BiDROFLRegressor(penalty=10.0, solver="descent_ascent", n_rounds=100, n_inner_steps=5, random_state=0),
     BiDROFLClassifier(),
-    BiDROFLClassifier(solver="descent_ascent", n_rounds=300),
-    BiDROFLClassifier(loss="softmax", penalty=10.0, n_rounds=300, n_inner_steps=5, random_state=0),
+    BiDROFLClassifier(solver="descent_ascent", n_rounds=100),
+    BiDROFLClassifier(loss="softmax", penalty=10.0, n_rounds=100, n_inner_steps=5, random_state=0),
     AFLRegressor(),
-    AFLRegressor(solver="descent_ascent", n_rounds=300),
+    AFLRegressor(solver="descent_ascent", n_rounds=100),
     AFLClassifier(),
-    AFLClassifier(solver="descent_ascent", n_rounds=300),
-    AFLClassifier(loss="softmax", n_rounds=300),
+    AFLClassifier(solver="descent_ascent", n_rounds=100),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
