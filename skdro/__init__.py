@@ -1,6 +1,9 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
+from .estimators.agnostic import AFLClassifier, AFLRegressor
 from .estimators.federated import FedDROClassifier
+from .estimators.mixture_classification import BiDROFLClassifier
+from .estimators.mixture_regression import BiDROFLRegressor
 from .estimators.moments import DPMomentDROClassifier, DPMomentDRORegressor
 from .estimators.noise_plan import NoisePlan, plan_noise
 from .estimators.one_vs_all import FedOvADROClassifier
@@ -11,6 +14,10 @@ from .estimators.wasserstein import RadiusPath, WassersteinDROClassifier, radius
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AFLClassifier",
+    "AFLRegressor",
+    "BiDROFLClassifier",
+    "BiDROFLRegressor",
     "DPFedDROClassifier",
     "DPFedERMClassifier",
     "DPFedSGDClassifier",

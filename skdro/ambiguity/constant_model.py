@@ -13,7 +13,15 @@ import numpy as np
 
 from .wasserstein import RobustRisk
 
-__all__ = ["ConstantModel", "Settled", "best_constant_model", "settle", "weighted_risk"]
+__all__ = [
+    "UNDECIDED_MARGIN",
+    "WORTH_A_MODEL",
+    "ConstantModel",
+    "Settled",
+    "best_constant_model",
+    "settle",
+    "weighted_risk",
+]
 
 WORTH_A_MODEL = 1e-3  # relative gain over the best constant model below which the constant one is taken
 UNDECIDED_MARGIN = 1e-3  # decides the prediction at a robust risk of at most 1 + 1e-3

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # the one private import we accept
@@ -16,7 +16,7 @@ from ..exceptions import SingleClientWarning
 from ..federation import in_process
 from ..federation.clients import encode_groups
 
-__all__ = ["FederatedMixin", "HasMethods", "Interval", "LinearClassifier", "StrOptions"]
+__all__ = ["FederatedMixin", "HasMethods", "Interval", "LinearClassifier", "LinearRegressor", "StrOptions"]
 
 
 CONSTANT_MODEL = (
@@ -78,6 +78,29 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
                 f"({self.classes_[0]!r})."
             )
         return X, codes
+
+
+class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
+    """A regressor with `coef_` and `intercept_`."""
+
+    def predict(self, X):
+        """Predicted response of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return X @ self.coef_ + self.intercept_
+
+    def _validated(self, X, y):
+        """X and y as float64."""
+        return validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
 
 
 def binary_row(coef, intercept):

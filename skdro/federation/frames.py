@@ -11,7 +11,14 @@ import numpy as np
 
 from ..preprocessing import clip_rows
 
-__all__ = ["AffineFrame", "ClippedFrame", "MappedFrame", "common_frame"]
+__all__ = [
+    "AffineFrame",
+    "ClippedFrame",
+    "MappedFrame",
+    "ResponseFrame",
+    "common_frame",
+    "common_response_frame",
+]
 
 
 @dataclass(frozen=True)
@@ -161,3 +168,53 @@ def common_frame(
     spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
     # equal rows differ from their mean by rounding, which is no scale to divide by
     return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
+
+
+@dataclass(frozen=True)
+class ResponseFrame:
+    """Coordinates of a regression: those of the rows, and y -> (y - centre) / scale for the responses.
+
+    Parameters
+    ----------
+    affine : AffineFrame
+        Of the rows, with a common scale.
+    centre, scale : float
+        Of the responses; without an intercept the centre is zero, or models could not be taken back.
+    """
+
+    affine: AffineFrame
+    centre: float
+    scale: float
+
+    @property
+    def label(self) -> float:
+        """(scale of the rows) / (scale of the responses): what a unit of response is in the metric of the rows."""
+        return float(self.affine.scale) / self.scale
+
+    def enter_response(self, y: np.ndarray) -> np.ndarray:
+        """Responses in frame coordinates."""
+        return (y - self.centre) / self.scale
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (..., 1, n_features) and intercepts (..., 1) in the user's units."""
+        coef, own = self.affine.leave(M)
+        return coef * self.scale, own * self.scale + self.centre
+
+
+def common_response_frame(
+    X: np.ndarray, y: np.ndarray, index: np.ndarray, alpha: np.ndarray, constant: bool
+) -> ResponseFrame:
+    """`common_frame` of the rows, and of the responses as if they were one more feature.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+    index, alpha, constant
+        As in `common_frame`.
+    """
+    ones = np.ones(len(X))
+    responses = common_frame(y[:, None], index, ones, alpha, constant)
+    return ResponseFrame(
+        common_frame(X, index, ones, alpha, constant), float(responses.centre[0]), float(responses.scale)
+    )

@@ -9,6 +9,10 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
 from skdro import (
+    AFLClassifier,
+    AFLRegressor,
+    BiDROFLClassifier,
+    BiDROFLRegressor,
     DPFedDROClassifier,
     DPFedERMClassifier,
     DPFedSGDClassifier,
@@ -35,6 +39,15 @@ ESTIMATORS = [
     DPFedERMClassifier(variant="paper", schedule="constant"),
     DPFedSGDClassifier(),
     *([DPFedSGDClassifier(sampling_rate=0.5, aggregation="trusted")] if find_spec("dp_accounting") else []),
+    BiDROFLRegressor(),
+    BiDROFLRegressor(penalty=10.0, solver="descent_ascent", n_rounds=100, n_inner_steps=5, random_state=0),
+    BiDROFLClassifier(),
+    BiDROFLClassifier(solver="descent_ascent", n_rounds=100),
+    BiDROFLClassifier(loss="softmax", penalty=10.0, n_rounds=100, n_inner_steps=5, random_state=0),
+    AFLRegressor(),
+    AFLRegressor(solver="descent_ascent", n_rounds=100),
+    AFLClassifier(),
+    AFLClassifier(solver="descent_ascent", n_rounds=100),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
