@@ -18,6 +18,7 @@ __all__ = [
     "pairs_in_spread",
     "spread",
     "spread_and_subgradient",
+    "spread_subgradient",
     "spreads_and_subgradients",
     "widest_pair",
 ]
@@ -186,6 +187,21 @@ def spread(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None
         As in `widest_pair`.
     """
     return widest_pair(W, norm, present)[0]
+
+
+def spread_subgradient(W: np.ndarray, norm: TransportNorm, present: np.ndarray | None = None) -> np.ndarray:
+    """A subgradient (e_i - e_j) v^T of phi at W, shape (n_classes, n_features); zero where phi is.
+
+    Parameters
+    ----------
+    W, norm, present
+        As in `widest_pair`.
+    """
+    _, i, j = widest_pair(W, norm, present)
+    C = np.zeros_like(W)
+    v = norm.direction(W[i] - W[j])
+    C[i], C[j] = v, -v
+    return C
 
 
 def spread_and_subgradient(W: np.ndarray, norm: TransportNorm) -> tuple[float, np.ndarray]:
