@@ -174,7 +174,8 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     Notes
     -----
     Choosing parameters by ``GridSearchCV`` on private records is not private at any epsilon: its scores are exact
-    functions of the labels.  Fix them beforehand, or tune on public or simulated data.
+    functions of the labels.  Fix them beforehand, tune on public or simulated data, or pay for
+    `skdro.model_selection.PrivateSearchCV`.
 
     `n_rounds` and `c_model` were chosen together on simulated data
     (``examples/benchmarks/choose_private_steps.py``).  No certificate comes with a private fit, and in our

@@ -279,6 +279,9 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         return models, self._report(law, mu_model, mu_score, len(models), noise)
 
     def _report(self, law, mu_model, mu_score, n_candidates, noise):
+        public = ["rows per client", "groups", "number of features", "candidates", "parameters of the estimator"]
+        public += ["rows held out"] if self.holdout else []
+        public += ["classes"] if self.estimator.classes is not None else []
         known = noise.seeded or self.estimator.random_state is not None
         return search_report(
             law,
@@ -289,7 +292,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
             adjacency=self.estimator.adjacency,
             n_candidates=n_candidates,
             noise=noise.description,
-            public=["rows per client", "groups", "number of features", "candidates", "rows held out"],
+            public=public,
             assumes=["classes"] if self.estimator.classes is None else [],
             why_not_private=["random_state is set, the noise is known"] if known else [],
         )
