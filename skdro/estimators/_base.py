@@ -147,8 +147,11 @@ class FederatedMixin:
     # with metadata routing on, meta-estimators pass groups down to the clients without further calls
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (scikit-learn's own idiom)
 
-    def _clients(self, groups, n_rows):
-        """Sorted client labels and the client index of each row; warns if all rows count as one client."""
+    def _clients(self, groups, n_rows, above_fit=4):
+        """Sorted client labels and the client index of each row; warns if all rows count as one client.
+
+        `above_fit` counts this method, fit, and scikit-learn's callback wrapper.
+        """
         if groups is None:
             where = (
                 "metadata routing is on, so pass groups to the outermost fit and it arrives here"
@@ -160,7 +163,7 @@ class FederatedMixin:
                 f"{type(self).__name__} was fitted without groups, so all rows count as one client. Pass "
                 f"fit(X, y, groups=client_labels); {where}. A constant groups array silences this warning.",
                 SingleClientWarning,
-                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
+                stacklevel=above_fit,
             )
         return encode_groups(groups, n_rows)
 
@@ -188,6 +191,7 @@ class FederatedMixin:
             shape,
             self.n_rounds,
             self.n_jobs,
+            exchanges=algorithm.exchanges,
             clients_per_task=algorithm.clients_per_task,
             monitor=monitor,
         )

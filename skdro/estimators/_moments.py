@@ -24,7 +24,8 @@ from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.moment_tuning import tuned
 from ..solvers.moments import MomentProblem, Robustness
 from ._base import HasMethods, Interval, StrOptions
-from ._private import Design, PrivateFederated, PrivateFederatedClassifier
+from ._private import PrivateFederated, PrivateFederatedClassifier
+from ._public import Design
 
 __all__ = ["MomentEstimator"]
 

@@ -1,10 +1,8 @@
-"""What private federated classifiers share: public inputs, the plan before the data, the report after them."""
+"""What private federated estimators share: the plan before the data, the fit that keeps to it, the report after it."""
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -20,79 +18,14 @@ from ..preprocessing import check_feature_bounds
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_seeded_noise
 from ..privacy.ledger import check_ledger
-from ..privacy.noise import NoiseSource, noise_source
-from ..privacy.plan import AGGREGATIONS, BUDGETS, PrivacyPlan
+from ..privacy.noise import noise_source
+from ..privacy.plan import AGGREGATIONS, BUDGETS
 from ..privacy.report import privacy_report
 from ..privacy.sensitivity import ADJACENCIES
 from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, binary_row
+from ._public import PublicFacts, class_codes, hiding_records, public_classes
 
-__all__ = ["Design", "PrivateFederatedClassifier", "PublicFacts"]
-
-
-@dataclass(frozen=True)
-class PublicFacts:
-    """All that a plan may depend on: nothing here comes from a record.
-
-    Parameters
-    ----------
-    n_records : ndarray of int, shape (n_clients,)
-    alpha : ndarray of shape (n_clients,)
-    settings : dict of str to ndarray of shape (n_clients,)
-        Per-client parameters, such as radius and kappa.
-    n_classes, n_features, n_columns : int
-    noise : NoiseSource
-    """
-
-    n_records: np.ndarray
-    alpha: np.ndarray
-    settings: dict[str, np.ndarray]
-    n_classes: int
-    n_features: int
-    n_columns: int
-    noise: NoiseSource
-
-
-@dataclass(frozen=True)
-class Design:
-    """A plan and the algorithm that keeps to it."""
-
-    plan: PrivacyPlan
-    algorithm: Any
-
-
-def hiding_records(check: Callable, *args, **kwargs):
-    """Result of a check of the input; its errors keep their type, but show no value of a record.
-
-    scikit-learn puts values into quotes (a string that is no number) or on later lines (an array of a wrong
-    shape or type).
-    """
-    try:
-        return check(*args, **kwargs)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        text = re.sub(r"'.*'|\".*\"", "...", str(error).partition("\n")[0])
-    # raised here, so that the original does not come along as the context
-    raise kind(text)
-
-
-def public_classes(classes) -> np.ndarray:
-    """Sorted labels of the parameter `classes`."""
-    labels = np.asarray(classes)
-    if labels.ndim != 1 or len(np.unique(labels)) < 2:
-        raise ValueError("classes must be a list of at least two different labels.")
-    return np.unique(labels)
-
-
-def class_codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Position in `classes` of each label; a ValueError shows none of them."""
-    try:
-        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        known = np.array_equal(classes[codes], y)
-    except TypeError:  # labels that cannot be compared
-        known = False
-    if not known:
-        raise ValueError("y holds a label outside classes.")
-    return codes
+__all__ = ["PrivateFederated", "PrivateFederatedClassifier"]
 
 
 class PrivateFederated(FederatedMixin):
@@ -126,8 +59,8 @@ class PrivateFederated(FederatedMixin):
             noise=noise,
         )
 
-    def _warn(self, noise, facts):
-        above_fit = 4  # this method, fit, scikit-learn's callback wrapper
+    def _warn(self, noise, facts, above_fit=4):
+        """Warn of leaks; `above_fit` counts this method, fit, and scikit-learn's callback wrapper."""
         if noise.seeded:
             warn_seeded_noise(above_fit)
         if self._assumes():
@@ -195,27 +128,9 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
             parameter and shows no record.
         """
         self._validate_params()
-        noise = noise_source(self.random_state)
-        X, codes = self._private_input(X, y)
-        clients, index = self._clients(groups, len(X))
-        frame = self._frame()
-        facts = self._public_facts(clients, index, noise)
-        design = self._design(facts)
-        self._warn(noise, facts)
-        algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
-        # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
-        with np.errstate(all="ignore"):
-            block = stacked(self._without_null(prepare(X, codes, index, clients, frame), index))
-            block.settings.update(facts.settings)
-            result = self._run(
-                algorithm, block, (facts.n_classes, facts.n_columns), lambda server: self._linear(frame, server.model)
-            )
-        n_iter = len(next(iter(result.history.values())))
-        released = result.server.inner if self.diagnostics else result.server
-        check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
-        self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
-        return self
+        return self._fit_private(X, y, groups)
 
+    @with_callbacks
     def fit_with_null_records(self, X, y, null, groups=None):
         """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
 
@@ -225,25 +140,38 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        null : ndarray of bool, shape (n_samples,)
+        null : array-like of bool, shape (n_samples,)
         groups : array-like of shape (n_samples,), default=None
 
         Returns
         -------
         self : object
         """
-        self._null = np.asarray(null, dtype=bool)
-        try:
-            return self.fit(X, y, groups=groups)
-        finally:
-            del self._null
+        self._validate_params()
+        return self._fit_private(X, y, groups, null=np.asarray(null, dtype=bool))
 
-    def _without_null(self, block, index):
-        """The block with the terms of null records, if there are any, set to zero."""
-        null = getattr(self, "_null", None)
-        if null is None:
-            return block
-        return replace(block, weight=np.where(null[np.argsort(index, kind="stable")], 0.0, block.weight))
+    def _fit_private(self, X, y, groups, null=None):
+        noise = noise_source(self.random_state)
+        X, codes = self._private_input(X, y)
+        clients, index = self._clients(groups, len(X), above_fit=5)
+        frame = self._frame()
+        facts = self._public_facts(clients, index, noise)
+        design = self._design(facts)
+        self._warn(noise, facts, above_fit=5)
+        algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
+        # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
+        with np.errstate(all="ignore"):
+            block = prepare(X, codes, index, clients, frame)
+            if null is not None:
+                block = replace(block, weight=np.where(null[np.argsort(index, kind="stable")], 0.0, block.weight))
+            block = stacked(block)
+            block.settings.update(facts.settings)
+            result = self._run(algorithm, block, self._shape(facts), lambda server: self._linear(frame, server.model))
+        n_iter = len(next(iter(result.history.values())))
+        released = result.server.inner if self.diagnostics else result.server
+        check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
+        self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
+        return self
 
     def privacy_plan(self, X, groups=None):
         """What `fit` will release and what it will cost, from public facts alone.
@@ -330,6 +258,10 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         else:
             self.classes_ = public_classes(self.classes)
         return X, class_codes(self.classes_, y)
+
+    def _shape(self, facts):
+        """Shape of the model."""
+        return facts.n_classes, facts.n_columns
 
     def _linear(self, frame, model):
         coef, intercept = binary_row(*frame.leave(model))

@@ -7,7 +7,7 @@ from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
 from ..privacy.sensitivity import ADJACENCIES, mean_gradient, weighted_gradient_sum
 from ..privacy.subsampling import PoissonSampling, poisson_plan
-from ._private import Design
+from ._public import Design
 
 __all__ = ["budget", "check_local", "descent_design", "plan_of", "sampled_descent_design"]
 

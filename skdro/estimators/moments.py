@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..federation.targets import BoundedNumber, CentredClass
 from ..privacy.moment_sensitivity import classification_moments, regression_moments
 from ._moments import MomentEstimator
-from ._private import PrivateFederatedClassifier, hiding_records
+from ._private import PrivateFederatedClassifier
+from ._public import hiding_records
 
 __all__ = ["DPMomentDROClassifier", "DPMomentDRORegressor"]
 

@@ -13,8 +13,9 @@ from ..federation.steps.objectives import WorstCaseRisk
 from ..privacy.plan import ReleaseKind, noise_multipliers
 from ..privacy.sensitivity import ADJACENCIES, model_step, multiplier_step
 from ._base import Interval, StrOptions, check_ball
-from ._private import Design, PrivateFederatedClassifier
+from ._private import PrivateFederatedClassifier
 from ._private_designs import budget, check_local, descent_design, plan_of
+from ._public import Design
 
 __all__ = ["DPFedDROClassifier"]
 

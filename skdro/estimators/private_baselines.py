@@ -14,8 +14,9 @@ from ..privacy.plan import ReleaseKind, noise_multipliers
 from ..privacy.sensitivity import ADJACENCIES, model_step
 from ..privacy.subsampling import PLD
 from ._base import Interval, StrOptions
-from ._private import Design, PrivateFederatedClassifier
+from ._private import PrivateFederatedClassifier
 from ._private_designs import budget, check_local, descent_design, plan_of, sampled_descent_design
+from ._public import Design
 
 __all__ = ["DPFedERMClassifier", "DPFedSGDClassifier"]
 

@@ -28,9 +28,12 @@ class Algorithm(Protocol):
     clients_per_task : int or None
         How many clients one task of the in-process loop should hold: 1 where each client solves a problem of its
         own, None (all) where clients are stacked and a step is a few matrix products.
+    exchanges : int
+        Exchanges between clients and server in a round; what is reported is the state after the last.
     """
 
     clients_per_task: int | None
+    exchanges: int
 
     def client_start(self, block: ClientBlock) -> Any:
         """State of a block's clients before the first round: a list with one entry a client."""

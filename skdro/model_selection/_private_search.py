@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..estimators._base import FederatedMixin, Interval
-from ..estimators._private import class_codes, hiding_records, public_classes
+from ..estimators._public import class_codes, hiding_records, public_classes
 from ..privacy.accounting import check_budget
 from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_seeded_noise
 from ..privacy.noise import noise_source

@@ -122,6 +122,7 @@ class ConsensusADMM:
     adapt_until: int
     tol: float
     clients_per_task: ClassVar[int] = 1
+    exchanges: ClassVar[int] = 1
 
     def risk(self, block: ClientBlock, g: int) -> RobustRisk:
         """Robust risk F_g of the block's g-th client."""

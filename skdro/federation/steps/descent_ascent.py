@@ -126,6 +126,7 @@ class DescentAscent:
     seed: int
     monitor: bool
     clients_per_task: ClassVar[None] = None
+    exchanges: ClassVar[int] = 1
 
     def client_start(self, block):
         """What the risk computes once from the rows."""

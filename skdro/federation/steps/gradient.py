@@ -61,6 +61,7 @@ class GradientDescent:
     at_server: Callable
     batch: FullBatch | PoissonBatch
     clients_per_task: ClassVar[None] = None
+    exchanges: ClassVar[int] = 1
 
     @property
     def _bound(self):

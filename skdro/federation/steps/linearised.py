@@ -162,6 +162,7 @@ class LinearisedADMM:
     door: Callable
     decay: float = 0.0
     clients_per_task: ClassVar[None] = None
+    exchanges: ClassVar[int] = 1
 
     def client_start(self, block):
         """All states zero."""

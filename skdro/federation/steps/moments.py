@@ -132,6 +132,7 @@ class MomentRelease:
     at_client: Callable
     at_server: Callable
     clients_per_task: ClassVar[int] = 1
+    exchanges: ClassVar[int] = 1
 
     def client_start(self, block):
         """Nothing released yet: the state of a block is its ledger."""

@@ -9,6 +9,7 @@ neither work nor communication.  Two classes need one problem only, that of clas
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class OneVsAll:
 
     binary: ConsensusADMM
     n_classes: int
+
+    exchanges: ClassVar[int] = 1
 
     @property
     def clients_per_task(self) -> int:
