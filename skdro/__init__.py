@@ -8,7 +8,8 @@ from .estimators.moments import DPMomentDROClassifier, DPMomentDRORegressor
 from .estimators.noise_plan import NoisePlan, plan_noise
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier
-from .estimators.private_baselines import DPFedERMClassifier, DPFedSGDClassifier
+from .estimators.private_erm import DPFedERMClassifier
+from .estimators.private_sgd import DPFedSGDClassifier
 from .estimators.wasserstein import RadiusPath, WassersteinDROClassifier, radius_path
 
 __version__ = "0.1.0.dev0"

@@ -81,11 +81,11 @@ def products(block, K):
     return run
 
 
-def ratio(X, y, groups, settings, norm, repeats=9):
+def ratio(X, y, groups, settings, norm, repeats=5):
     """Median time of the robust rounds over that of ERM, runs alternating; and ERM's microseconds a round."""
     robust = captured_run(X, y, groups, {**settings, "norm": norm})
     erm = captured_run(X, y, groups, settings, DPFedERMClassifier)
-    rounds = max(20, ROUNDS // 4)
+    rounds = ROUNDS // 10
     times = [
         [seconds(lambda run=run: in_process.run(*run, rounds), 1) for run in (robust, erm)] for _ in range(repeats)
     ]

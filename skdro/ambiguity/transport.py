@@ -212,8 +212,11 @@ def spread_and_subgradient(W: np.ndarray, norm: TransportNorm) -> tuple[float, n
     W : ndarray of shape (n_classes, n_features)
     norm : TransportNorm
     """
-    phi, C = spreads_and_subgradients(W[None], norm)
-    return float(phi[0]), C[0]
+    phi, i, j = widest_pair(W, norm)  # for one model and few classes, listing the pairs is the quickest
+    C = np.zeros_like(W)
+    v = norm.direction(W[i] - W[j])
+    C[i], C[j] = v, -v
+    return phi, C
 
 
 def spreads_and_subgradients(W: np.ndarray, norm: TransportNorm) -> tuple[np.ndarray, np.ndarray]:

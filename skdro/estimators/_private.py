@@ -1,4 +1,4 @@
-"""What private federated estimators share: the plan before the data, the fit that keeps to it, the report after it."""
+"""What private federated estimators share: the plan before the data, the fit that keeps to it, the report after."""
 
 from dataclasses import replace
 from numbers import Integral, Real

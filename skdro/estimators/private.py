@@ -29,6 +29,7 @@ def global_design(estimator, facts):
         n_classes=facts.n_classes,
         n_features=facts.n_features,
         radius=float(facts.alpha @ facts.settings["radius"]),
+        data_norm=estimator.data_norm,
     )
     return descent_design(estimator, facts, objective)
 

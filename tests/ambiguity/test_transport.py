@@ -48,11 +48,12 @@ def test_subgradient_supports_phi(name, W, seed):
 def test_many_models_at_once_are_the_models_one_by_one(name, W):
     norm = TRANSPORT_NORMS[name]
     phi, C = spreads_and_subgradients(W, norm)
+    other = np.random.default_rng(0).normal(size=W[0].shape)
     for g in range(4):
-        alone = spread_and_subgradient(W[g], norm)
-        assert phi[g] == pytest.approx(alone[0], abs=1e-12)
+        assert phi[g] == pytest.approx(spread(W[g], norm), abs=1e-12)
+        # a subgradient of its own where several pairs are equally far apart
         assert (C[g] * W[g]).sum() == pytest.approx(phi[g], abs=1e-9)
-        np.testing.assert_allclose(C[g], alone[1], atol=1e-12)
+        assert spread(other, norm) >= (C[g] * other).sum() - 1e-9
 
 
 @norms

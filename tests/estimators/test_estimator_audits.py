@@ -16,7 +16,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier
-from skdro.estimators import _private, _private_designs, private, private_baselines
+from skdro.estimators import _private, _private_designs, private, private_erm
 from skdro.federation import doors, frames, in_process
 from skdro.federation.batches import PoissonBatch
 from skdro.federation.doors import GaussianDoor, pass_through
@@ -483,7 +483,7 @@ def rows_of_all_clients(patch):
 
 def rows_of_all_clients_in_the_model_step(patch):
     sound = private.model_step
-    for module in (private, private_baselines):
+    for module in (private, private_erm):
         patch.setattr(module, "model_step", lambda L, n, *rest: sound(L, np.full(len(n), n.sum()), *rest))
 
 

@@ -37,7 +37,7 @@ def federation(seed=0):
 
 
 def descent(norm="linf", at_client=pass_through, at_server=pass_through):
-    risk = WorstCaseRisk(TRANSPORT_NORMS[norm], K, P, float(ALPHA @ RADIUS))
+    risk = WorstCaseRisk(TRANSPORT_NORMS[norm], K, P, float(ALPHA @ RADIUS), DATA_NORM)
     return GradientDescent(risk, K, ALPHA, 0.8, DATA_NORM, at_client, at_server, FullBatch())
 
 
@@ -132,6 +132,21 @@ def test_flipped_labels_do_take_part():
     without = descent().client_step((), block, at(M))[0]
     changed = [not np.array_equal(a["gradient"], b["gradient"]) for a, b in zip(with_flips, without, strict=True)]
     assert changed[2] and not changed[1]
+
+
+def test_no_record_gains_more_by_a_flip_than_the_public_bound():
+    block, reached = federation()[0], []
+    block.settings["kappa"] = np.full(len(SIZES), 1e3)
+    risk, rng = descent().objective, np.random.default_rng(4)
+    for scale in 10.0 ** rng.uniform(-1, 2, size=40):
+        M = scale * rng.normal(size=(K, N_COLUMNS))
+        rows = list(zip(block.X, block.y, strict=True))
+        gains = [max(loss(M, z, k) for k in range(K)) - loss(M, z, y) for z, y in rows]
+        reached.append(max(gains) / risk.largest_gain(M))
+        # such a price is above the bound: nobody looks for a flip, and the rivals are those of the own labels
+        label, rivals = risk.worst(block.X @ M.T, block, at(M))
+        assert label is block.y and rivals.tolist() == [rival(M, z, y) for z, y in rows]
+    assert 0.6 < max(reached) <= 1
 
 
 def test_client_gradient_is_the_slope_of_the_data_term_at_fixed_lam():

@@ -43,12 +43,15 @@ class WorstCaseRisk:
         All public classes; `n_features` leading columns are transported.
     radius : float
         r = sum_g alpha_g r_g.
+    data_norm : float
+        Bound on the l2 norm of a row, constant column included.
     """
 
     norm: TransportNorm
     n_classes: int
     n_features: int
     radius: float
+    data_norm: float
 
     def public(self, M: np.ndarray) -> PublicPart:
         """Spread phi(M) and the slope of radius * phi."""
@@ -62,8 +65,18 @@ class WorstCaseRisk:
         finite = np.isfinite(kappa)
         # only trusted labels cost inf, also where phi = 0
         price = np.where(finite, np.where(finite, kappa, 0.0) * float(broadcast["spread"]), np.inf)
+        if price.min() >= self.largest_gain(broadcast["model"]):
+            return block.y, margin_violations(scores, block.y)[1]
         label, rival, _ = worst_labels(scores, block.y, np.repeat(price, block.sizes))
         return label, rival
+
+    def largest_gain(self, M: np.ndarray) -> float:
+        """Public bound on what a flip adds to the loss of any record: one, and the range of its scores.
+
+        Where a flip costs more, nobody needs to look for one.
+        """
+        from_centre = M - M.mean(axis=0)
+        return 1.0 + 2.0 * self.data_norm * float(np.sqrt((from_centre**2).sum(axis=1).max()))
 
     def values(self, M, block):
         """Robust risk of each client, shape (n_clients,); exact."""
