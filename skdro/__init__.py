@@ -1,6 +1,7 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.agnostic import AFLClassifier, AFLRegressor
+from .estimators.divergence import DROSpiderClassifier, KLDROSpiderClassifier
 from .estimators.federated import FedDROClassifier
 from .estimators.mixture_classification import BiDROFLClassifier
 from .estimators.mixture_regression import BiDROFLRegressor
@@ -24,8 +25,10 @@ __all__ = [
     "DPFedSGDClassifier",
     "DPMomentDROClassifier",
     "DPMomentDRORegressor",
+    "DROSpiderClassifier",
     "FedDROClassifier",
     "FedOvADROClassifier",
+    "KLDROSpiderClassifier",
     "NoisePlan",
     "RadiusPath",
     "WassersteinDROClassifier",

@@ -10,6 +10,7 @@ from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..exceptions import NoiseFeedbackWarning
 from ..federation.clients import encode_groups
 from ..federation.divergence_settings import Budget, Descent, Facts
 from ..federation.frames import AffineFrame
@@ -26,6 +27,8 @@ __all__ = ["DivergenceClassifier"]
 # attributes that only one of the two kinds of fit sets: an earlier fit's must not survive
 EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_")
 PRIVATE_ONLY = ("privacy_", "history_")
+# solvers that sum all gradients afresh in each iteration
+PLAIN = ("auto", "exact", "dpgd", "dpsgda", "erm")
 
 
 class DivergenceClassifier(PrivateFederatedClassifier):
@@ -40,6 +43,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "max_weight": [Interval(Real, 1, None, closed="neither")],
         "hidden_layer_sizes": [tuple, list],
+        "init_seed": [Interval(Integral, 0, None, closed="left")],
         "reg": [Interval(Real, 0, None, closed="left")],
         "step_size": [Interval(Real, 0, None, closed="neither")],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
@@ -86,6 +90,12 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         for name in EXACT_ONLY:
             self.__dict__.pop(name, None)
         return self._fit_private(X, y, groups)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # at a small epsilon the noise of the changes leaves little: no score may be expected
+        tags.classifier_tags.poor_score = self.epsilon is not None and self.solver not in PLAIN
+        return tags
 
     def decision_function(self, X):
         """Scores of the classes: logits of `predict_proba`.
@@ -251,7 +261,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         solver = "dpgd" if self.solver == "auto" else self.solver
         design = self._designs[solver](budget, descent, self._ambiguity(), public)
         if design.caution is not None:
-            warnings.warn(design.caution, UserWarning, stacklevel=5)
+            warnings.warn(design.caution, NoiseFeedbackWarning, stacklevel=5)
         return design
 
     def _descent_settings(self):

@@ -16,8 +16,10 @@ from skdro import (
     DPFedDROClassifier,
     DPFedERMClassifier,
     DPFedSGDClassifier,
+    DROSpiderClassifier,
     FedDROClassifier,
     FedOvADROClassifier,
+    KLDROSpiderClassifier,
     WassersteinDROClassifier,
 )
 
@@ -48,6 +50,18 @@ ESTIMATORS = [
     AFLRegressor(solver="descent_ascent", n_rounds=100),
     AFLClassifier(),
     AFLClassifier(solver="descent_ascent", n_rounds=100),
+    DROSpiderClassifier(),
+    DROSpiderClassifier(divergence="tv"),
+    DROSpiderClassifier(divergence="kl_cvar", hidden_layer_sizes=(3,)),
+    DROSpiderClassifier(epsilon=1.0),
+    DROSpiderClassifier(epsilon=1.0, solver="dpsgda", adjacency="zero_out"),
+    DROSpiderClassifier(epsilon=10.0, solver="double_spider", step_size=0.2, aggregation="trusted"),
+    DROSpiderClassifier(epsilon=10.0, solver="storm"),
+    DROSpiderClassifier(epsilon=10.0, solver="privatediff", step_size=0.2),
+    DROSpiderClassifier(epsilon=1.0, solver="erm", hidden_layer_sizes=(3,)),
+    KLDROSpiderClassifier(),
+    KLDROSpiderClassifier(epsilon=1.0),
+    KLDROSpiderClassifier(epsilon=10.0, solver="recursive_spider", step_size=0.2),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
@@ -85,7 +99,7 @@ def test_every_public_estimator_is_checked(cls):
 def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
     for name, parameter in inspect.signature(cls).parameters.items():
         assert parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        assert isinstance(parameter.default, (str, bool, int, float, type(None))), name
+        assert isinstance(parameter.default, (str, bool, int, float, tuple, type(None))), name
         assert f"    {name} : " in cls.__doc__, name
         assert name in cls._parameter_constraints, name
 
@@ -95,7 +109,7 @@ def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # three rounds fill all attributes
 def test_fitted_attributes_are_documented(estimator, federation):
     X, y, groups = federation
-    federated = "n_rounds" in estimator.get_params()
+    federated = "n_rounds" in estimator.get_params() and getattr(estimator, "epsilon", 1.0) is not None
     model = clone(estimator).set_params(**({"n_rounds": 3} if federated else {}))
     model.fit(X, y, **({"groups": groups} if federated else {}))
     fitted = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
