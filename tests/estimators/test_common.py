@@ -55,13 +55,13 @@ ESTIMATORS = [
     DROSpiderClassifier(divergence="kl_cvar", hidden_layer_sizes=(3,)),
     DROSpiderClassifier(epsilon=1.0),
     DROSpiderClassifier(epsilon=1.0, solver="dpsgda", adjacency="zero_out"),
-    DROSpiderClassifier(epsilon=10.0, solver="double_spider", step_size=0.2, aggregation="trusted"),
+    DROSpiderClassifier(epsilon=10.0, solver="double_spider", n_rounds=20, step_size=0.1, aggregation="trusted"),
     DROSpiderClassifier(epsilon=10.0, solver="storm"),
-    DROSpiderClassifier(epsilon=10.0, solver="privatediff", step_size=0.2),
+    DROSpiderClassifier(epsilon=10.0, solver="privatediff", n_rounds=20, step_size=0.1),
     DROSpiderClassifier(epsilon=1.0, solver="erm", hidden_layer_sizes=(3,)),
     KLDROSpiderClassifier(),
     KLDROSpiderClassifier(epsilon=1.0),
-    KLDROSpiderClassifier(epsilon=10.0, solver="recursive_spider", step_size=0.2),
+    KLDROSpiderClassifier(epsilon=10.0, solver="recursive_spider", n_rounds=20, step_size=0.1),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
