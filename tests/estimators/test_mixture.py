@@ -293,6 +293,15 @@ def test_a_radius_that_is_too_large_is_named_and_predicts_the_most_frequent_clas
     assert model.certificate_ == pytest.approx(1.0, abs=2e-3)
 
 
+def test_clients_that_contradict_each_other_leave_no_model():
+    """Two clients of the same records and opposite labels: no linear model is better than undecided for both."""
+    x = np.r_[-1.0, 1.0, -2.0, 2.0]
+    X, y, groups = np.r_[x, x][:, None], np.r_[x > 0, x < 0].astype(int), np.repeat([0, 1], 4)
+    with pytest.warns(ConstantModelWarning, match="worst mixture of the clients"):
+        model = AFLClassifier().fit(X, y, groups)
+    assert model.certificate_ == pytest.approx(1.0, abs=2e-3)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
