@@ -138,6 +138,7 @@ for ax, (study, (clients, losses)) in zip(axes[:, 0], results.items(), strict=Tr
     ax.set_xticks(place, [*clients, "all records"], fontsize=8, rotation=15)
     ax.set_ylabel("squared loss on test records")
     ax.set_title(study, fontsize=10)
+    ax.margins(y=0.15)  # room for the legend
 axes[0, 0].legend(frameon=False, fontsize=8, ncols=5)
 fig.savefig("who_is_worst_off.png", dpi=120)
 plt.show()
