@@ -1,6 +1,8 @@
 """Radii and coverage: the formulas inverted, their limits, and simulated coverage of the certificate."""
 
+import importlib.util
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +114,22 @@ def test_bootstrap_radius_of_many_records_is_extrapolated():
     whole = bootstrap_radius(X, n_bootstrap=60, max_records=400, random_state=0)
     sampled = bootstrap_radius(X, n_bootstrap=60, max_records=100, random_state=0)
     assert sampled == pytest.approx(whole, rel=0.5)
+
+
+@pytest.mark.slow
+def test_certificates_with_calibrated_radii_hold_as_often_as_promised():
+    """500 draws of three clients; the radii are quantiles of simulated distances, so that Theorem 5 applies."""
+    script = Path(__file__).parents[1] / "examples" / "benchmarks" / "mixture_coverage.py"
+    spec = importlib.util.spec_from_file_location("mixture_coverage", script)
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    rng = np.random.default_rng(5)
+    clients = study.populations(rng)
+    radii = study.calibrated_radii(clients, rng, 300)
+
+    def share(radii):
+        pairs = [study.certificate_and_truth(study.draw(clients, rng), radii, clients) for _ in range(500)]
+        return np.mean([truth <= certificate for certificate, truth in pairs])
+
+    assert share(radii) >= (1 - study.BETA) ** 3
+    assert share(np.zeros(3)) < 0.7  # without radii the sample's value is no bound

@@ -22,6 +22,10 @@ from ._mixture import MixtureMixin
 __all__ = ["LOSSES", "MixtureClassifier"]
 
 LOSSES = {"crammer_singer": crammer_singer, "softmax": softmax}
+NO_MODEL = (
+    "The model gives every training record the same label: for the worst mixture of the clients the features tell "
+    "nothing. Give mixture_radius < 1, or look at client_risks_ for the client that decides."
+)
 SOLVERS = {"crammer_singer": "conic", "softmax": "descent_ascent"}  # of solver="auto"
 
 
@@ -135,7 +139,8 @@ class MixtureClassifier(MixtureMixin, LinearClassifier):
             fitted, risks = replace(fitted, model=model), risk.bound(risk.prepare(block), block, model)
         labels = (block.X @ fitted.model.T).argmax(axis=1)
         if np.all(labels == labels[0]):
-            warnings.warn(f"{CONSTANT_MODEL} {REMEDY}", ConstantModelWarning, stacklevel=4)
+            message = f"{CONSTANT_MODEL} {REMEDY}" if np.any(block.settings["radius"] > 0) else NO_MODEL
+            warnings.warn(message, ConstantModelWarning, stacklevel=4)
         return fitted, risks
 
     def _store(self, frame, clients, fitted, risks, radius, penalty, ball):

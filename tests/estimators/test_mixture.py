@@ -251,7 +251,7 @@ def test_the_worst_client_gains_against_the_fixed_mixture(federation, estimator)
 def test_rounds_of_a_classifier_come_close_to_the_exact_value(federation, radius):
     X, y, groups = federation
     exact = BiDROFLClassifier(radius=radius).fit(X, y, groups).certificate_
-    rounds = BiDROFLClassifier(radius=radius, solver="descent_ascent", n_rounds=400).fit(X, y, groups)
+    rounds = BiDROFLClassifier(radius=radius, solver="descent_ascent", n_rounds=800).fit(X, y, groups)
     assert exact - 1e-6 <= rounds.certificate_ <= 1.1 * exact
     assert rounds.history_["objective"][-1] == pytest.approx(rounds.certificate_, rel=1e-6)
 
@@ -290,6 +290,15 @@ def test_a_radius_that_is_too_large_is_named_and_predicts_the_most_frequent_clas
     with pytest.warns(ConstantModelWarning):
         model = BiDROFLClassifier(radius=100.0, client_weights="size").fit(X, y, groups)
     assert np.all(model.predict(X) == np.bincount(y).argmax())
+    assert model.certificate_ == pytest.approx(1.0, abs=2e-3)
+
+
+def test_clients_that_contradict_each_other_leave_no_model():
+    """Two clients of the same records and opposite labels: no linear model is better than undecided for both."""
+    x = np.r_[-1.0, 1.0, -2.0, 2.0]
+    X, y, groups = np.r_[x, x][:, None], np.r_[x > 0, x < 0].astype(int), np.repeat([0, 1], 4)
+    with pytest.warns(ConstantModelWarning, match="worst mixture of the clients"):
+        model = AFLClassifier().fit(X, y, groups)
     assert model.certificate_ == pytest.approx(1.0, abs=2e-3)
 
 
