@@ -15,7 +15,8 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from skdro import DPMomentDROClassifier, DPMomentDRORegressor
 from skdro.estimators import _moments, moments
-from skdro.federation import doors, frames
+from skdro.federation import doors, frames, in_process
+from skdro.federation.doors import GaussianDoor
 from skdro.federation.steps.moments import RandomHalves
 from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
@@ -94,10 +95,11 @@ def movement(before, after, client, exposed):
     """Movement of what is released, as a multiple of what the report says about this client's records."""
     worst = 0.0
     for (g, here, _, _, _), (_, there, _, _, _) in zip(before, after, strict=True):
+        if len(before) > 1 and g != client:  # a client's release depends on its own records only
+            np.testing.assert_array_equal(there, here)
+            continue
         with np.errstate(all="ignore"):  # what a fault lets through may overflow, and then moves without bound
             ratio = np.linalg.norm(there - here) / exposed
-        if len(before) > 1 and g != client:
-            assert ratio == 0  # a client's release depends on its own records only
         worst = max(worst, np.inf if np.isnan(ratio) else ratio)
     return worst
 
@@ -120,8 +122,7 @@ def pair(rng, method, adjacency, size, n_classes=2, **parameters):
     X2, y2 = X.copy(), targets.copy()
     if adjacency == "replace_one":
         angle = np.arccos(-rng.uniform(0, 1)) if rng.random() < 0.8 else rng.uniform(0, np.pi)
-        norm = np.linalg.norm(X[record])
-        X2[record] = turned(angle)[1] @ np.array([X[record], [-X[record, 1], X[record, 0]]]) if norm else X[record]
+        X2[record] = turned(angle)[1] @ np.array([X[record], [-X[record, 1], X[record, 0]]])
         if rng.random() < 0.2:
             X2[record] = 1e200 * rng.normal(size=2)
         if rng.random() < 0.3:
@@ -164,7 +165,7 @@ def test_the_release_reaches_its_sensitivity_and_never_exceeds_it(method, adjace
     assert 0.9 <= search(method, adjacency, statistics_weight=omega) <= TOLERANCE
 
 
-@profile(max_examples=150)
+@profile(max_examples=100)
 @given(
     method=st.sampled_from([name for name in METHODS if "halves" not in name]),
     adjacency=st.sampled_from(sorted(ADJACENCIES)),
@@ -231,8 +232,8 @@ def test_noise_has_the_reported_scale(method, adjacency):
 
 GROUPS_GAME = np.array([0, 1, 1, 1, 1, 1])
 X_GAME = np.array([[2.0, 0.0], [0.2, -0.4], [0.5, 0.5], [-0.3, 0.8], [0.1, 0.6], [0.4, 0.3]])
-Y_GAME = np.array([0, 1, 0, 1, 1, 0])
-RECORD, N_FITS = 0, 200
+Y_GAME = np.array([1, 1, 0, 1, 1, 0])
+RECORD, N_RUNS = 0, 1000
 
 
 def sides(method, adjacency):
@@ -245,21 +246,52 @@ def sides(method, adjacency):
     return [(X_GAME, Y_GAME, None), (other, Y_GAME, None)]
 
 
+class _Stopped(Exception):
+    pass
+
+
+def opened(model, X, y, groups, masked):
+    """Algorithm and block of a fit, stopped right before its round."""
+    seen = []
+
+    def stop(algorithm, block, *args, **kwargs):
+        seen.append((algorithm, block))
+        raise _Stopped
+
+    with PATCH() as patch, record_masked(masked is not None, masked, groups):
+        patch.setattr(in_process, "run", stop)
+        with pytest.raises(_Stopped):
+            model.fit(X, y, groups=groups)
+    return seen[0]
+
+
+def one_round(algorithm, block, seed):
+    """What the round releases with this noise, shape (n_parts, n_groups, size)."""
+    ends = {
+        end: replace(door, noise=StreamNoise(seed))
+        for end in ("at_client", "at_server")
+        if isinstance(door := getattr(algorithm, end), GaussianDoor)
+    }
+    algorithm = replace(algorithm, **ends)
+    server = algorithm.server_start(block.n_clients, ())
+    replies, _ = algorithm.client_step(algorithm.client_start(block), block, algorithm.broadcast(server))
+    return algorithm.server_step(server, replies, range(block.n_clients)).released
+
+
 def game(method, adjacency):
     """Lower confidence bound on mu, and the mu that the fits claim."""
-    scores, both = ([], []), sides(method, adjacency)
-    own = {"fit_intercept": False}
-    known = [[exact for _, exact, *_ in released_by(estimator(method, adjacency, **own), X, y, GROUPS_GAME, masked)]
-             for X, y, masked in both]  # fmt: skip
+    both = sides(method, adjacency)
+    model = estimator(method, adjacency, fit_intercept=False)
+    tapes = [released_by(model, X, y, GROUPS_GAME, masked) for X, y, masked in both]
+    e0, e1 = (np.array([exact for _, exact, *_ in tape]) for tape in tapes)
+    sigma = np.array([sigma for *_, sigma in tapes[0]])[:, None, None]
+    scores = []
     for side, (X, y, masked) in enumerate(both):
-        for run in range(N_FITS):
-            model = estimator(method, adjacency, random_state=2 * run + side, **own)
-            tape = released_by(model, X, y, GROUPS_GAME, masked)
-            score = 0.0  # the log-likelihood ratio: projection on the difference that the adversary knows
-            for (_, _, released, _, sigma), e0, e1 in zip(tape, *known, strict=True):
-                score += ((e1 - e0) * (released - (e0 + e1) / 2)).sum() / sigma**2
-            scores[side].append(score)
-    return mu_lower_bound(*map(np.array, scores)), model.privacy_.mu
+        fit = opened(model, X, y, GROUPS_GAME, masked)
+        rounds = (one_round(*fit, 2 * run + side) for run in range(N_RUNS))
+        # the log-likelihood ratio: projection on the difference that the adversary knows
+        scores.append(np.array([((e1 - e0) * (released - (e0 + e1) / 2) / sigma**2).sum() for released in rounds]))
+    return mu_lower_bound(*scores), model.privacy_.mu
 
 
 GAMES = [name for name in METHODS if "halves" not in name]
@@ -270,7 +302,7 @@ GAMES = [name for name in METHODS if "halves" not in name]
 def test_neighbours_cannot_be_told_apart_better_than_claimed(method, adjacency):
     bound, claimed = game(method, adjacency)
     assert claimed >= 1.5
-    assert 0.5 * claimed < bound <= claimed  # and the game is no formality
+    assert 0.7 * claimed < bound <= claimed  # and the game is no formality
 
 
 # ---------------------------------------------------------------- audit 4: planted faults
@@ -282,7 +314,7 @@ def half_the_noise(patch):
 
 
 def no_clipping(patch):
-    patch.setattr(frames, "clip_rows", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows_in_place", lambda X, max_norm: X)
 
 
 def targets_not_clipped(patch):
