@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -77,7 +77,7 @@ DUMMY_ROWS = 1000
 
 
 class MomentEstimator(PrivateFederated):
-    """Base of both estimators; a subclass supplies `_targets`, `_sensitivity` and `_keep_model`."""
+    """Base of both estimators; a subclass supplies `_targets`, `_sensitivity` and `_in_units`."""
 
     _parameter_constraints: ClassVar[dict] = {
         **{
@@ -128,17 +128,21 @@ class MomentEstimator(PrivateFederated):
         facts = self._public_facts(clients, index, noise)
         design = self._design(facts, frame, targets)
         self._warn(noise, facts)
+        sigma = design.plan.releases[self._release_name()].sigma
+
+        def fitted(server):
+            problems = self._problems(server.released, sigma, facts, design.algorithm)
+            return self._from_moments(problems, robustness, frame, targets)
+
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
             block = by_client(X, y, index, clients)
-            result = self._run(design.algorithm, block, (), lambda server: {})
+            result = self._run(design.algorithm, block, (), fitted)
         check_ledger(design.plan, design.algorithm.ledger(result.server, result.states))
+        self.__dict__.update(fitted(result.server))
         self.clients_ = clients
         self.n_iter_ = 1
         self.privacy_ = self._report(design.plan, clients, noise, self._declared())
-        self._fitted_frame, self._fitted_targets = frame, targets
-        sigma = design.plan.releases[self._release_name()].sigma
-        self._keep_moments(self._problems(result.server.released, sigma, facts, design.algorithm), robustness)
         return self
 
     def refit(self, *, noise_radius=None, radius=None, mixture=None, mixture_radius=None):
@@ -161,15 +165,14 @@ class MomentEstimator(PrivateFederated):
             A parameter is invalid; the message names it.
         """
         check_is_fitted(self)
-        if mixture is not None and mixture_radius is None:
-            mixture_radius = MIXTURES.get(mixture, mixture)
-        asked = {"noise_radius": noise_radius, "radius": radius, "mixture_radius": mixture_radius}
-        changes = {name: value for name, value in asked.items() if value is not None}
+        changes = {"noise_radius": noise_radius, "radius": radius, "mixture_radius": mixture_radius}
+        changes = {name: value for name, value in changes.items() if value is not None}
         model = copy.copy(self).set_params(**{**self.chosen_, **changes, "tune": False})
         if mixture is not None:
-            model.set_params(mixture=mixture)
+            model.set_params(mixture=mixture, mixture_radius=mixture_radius)
         model._validate_params()
-        model._keep_model_for(model._robustness())
+        robustness = model._robustness()
+        model.__dict__.update(self._robust_model(self._problem, robustness, self._fitted_frame, self._fitted_targets))
         return model
 
     def radius_path(self, radii):
@@ -266,28 +269,31 @@ class MomentEstimator(PrivateFederated):
             for k in range(n_groups)
         ]
 
-    def _keep_moments(self, problems, robustness):
-        """Choose the robustness if there is a second half, then fit to all that was released."""
+    def _from_moments(self, problems, robustness, frame, targets):
+        """Fitted attributes; the robustness is chosen here if there is a second half, the model fitted to both."""
         if len(problems) == 2:
             robustness = tuned(*problems, robustness)
-        parts = tuple(
-            pooled(groups, np.ones(len(groups))) for groups in zip(*(p.parts for p in problems), strict=True)
-        )
-        self._problem = MomentProblem(parts, problems[0].client_weights, problems[0].n_features)
-        self.moments_ = parts
-        self._keep_model_for(robustness)
-
-    def _keep_model_for(self, robustness):
-        W = self._problem.solve(robustness)
-        self.chosen_ = {
-            "noise_radius": robustness.noise_radius,
-            "radius": robustness.radius,
-            "mixture_radius": robustness.mixture_radius,
+        halves = zip(*(problem.parts for problem in problems), strict=True)
+        parts = tuple(pooled(groups, np.ones(len(groups))) for groups in halves)
+        problem = MomentProblem(parts, problems[0].client_weights, problems[0].n_features)
+        return {
+            "moments_": parts,
+            "_problem": problem,
+            "_fitted_frame": frame,
+            "_fitted_targets": targets,
+            **self._robust_model(problem, robustness, frame, targets),
         }
-        self.noise_radius_ = robustness.noise_radius * noise_edge(self._problem.together)
-        unit = getattr(self._fitted_targets, "half_width", 1.0)
-        self.certificate_ = unit**2 * self._problem.certificate(W, robustness, CONFIDENCE)
-        self._keep_model(W / self.data_norm)
+
+    def _robust_model(self, problem, robustness, frame, targets):
+        """Fitted attributes that depend on the robustness."""
+        W = problem.solve(robustness)
+        coef, intercept = frame.leave(W / self.data_norm)
+        return {
+            "chosen_": asdict(robustness),
+            "noise_radius_": robustness.noise_radius * noise_edge(problem.together),
+            "certificate_": targets.unit**2 * problem.certificate(W, robustness, CONFIDENCE),
+            **self._in_units(coef, intercept, targets),
+        }
 
 
 def public_map(feature_map, n_features):

@@ -358,6 +358,37 @@ def test_feature_maps_that_would_leak_are_refused(federation, releases, feature_
     assert releases == []
 
 
+class Witness:
+    """A callback that keeps the fitted estimators it is given."""
+
+    def __init__(self):
+        self.fitted = []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.fitted.append(fitted_estimator)
+
+
+@seeded
+@EACH_KIND
+def test_callbacks_see_the_model(federation, kind):
+    X, y, groups = federation
+    witness = Witness()
+    model = estimator(kind, random_state=0).set_callbacks(witness).fit(X, y, groups=groups)
+    assert len(witness.fitted) == 2  # the round and the fit
+    for fitted in witness.fitted:
+        np.testing.assert_array_equal(fitted.coef_, model.coef_)
+        assert fitted.predict(X).shape == (90,)
+
+
 # ---------------------------------------------------------------- the report, and what is refused
 
 
