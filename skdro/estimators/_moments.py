@@ -7,7 +7,6 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +23,7 @@ from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.moment_tuning import tuned
 from ..solvers.moments import MomentProblem, Robustness
 from ._base import HasMethods, Interval, StrOptions
+from ._feature_map import public_map
 from ._private import Design, PrivateFederated, PrivateFederatedClassifier
 
 __all__ = ["MomentEstimator"]
@@ -71,9 +71,6 @@ PLACEMENTS = {
         lambda sizes, weights, alpha: ((sizes @ weights)[:, None], np.ones(1)),
     ),
 }
-
-DUMMY_ROWS = 1000
-"""Public random rows that a feature map is fitted to, instead of records."""
 
 
 class MomentEstimator(PrivateFederated):
@@ -287,37 +284,10 @@ class MomentEstimator(PrivateFederated):
     def _robust_model(self, problem, robustness, frame, targets):
         """Fitted attributes that depend on the robustness."""
         W = problem.solve(robustness)
-        coef, intercept = frame.leave(W / self.data_norm)
+        coef, intercept = frame.leave(W / frame.data_norm)  # rows were divided by it
         return {
             "chosen_": asdict(robustness),
             "noise_radius_": robustness.noise_radius * noise_edge(problem.together),
             "certificate_": targets.unit**2 * problem.certificate(W, robustness, CONFIDENCE),
             **self._in_units(coef, intercept, targets),
         }
-
-
-def public_map(feature_map, n_features):
-    """The transform of a copy of `feature_map` that was fitted to public random rows, and its number of columns.
-
-    No record is seen by `fit`, so whatever the map learns is public.  A map under which rows depend on each other
-    would void the sensitivity, and is refused as far as random rows show it.
-    """
-    rows = np.random.default_rng(0).uniform(-1.0, 1.0, size=(DUMMY_ROWS, n_features))
-    fitted = clone(feature_map)
-    try:
-        fitted.fit(rows)
-        mapped = fitted.transform(rows[:5])
-        alone = [fitted.transform(row[None]) for row in rows[:5]]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "feature_map must be fitted without records and without targets, and could not be fitted to public "
-            f"random rows: {error}"
-        ) from error
-    if not isinstance(mapped, np.ndarray) or mapped.ndim != 2 or len(mapped) != 5:
-        raise ValueError("feature_map must return one row of numbers for each row: a dense two-dimensional array.")
-    if not np.allclose(mapped, np.vstack(alone), equal_nan=True):
-        raise ValueError(
-            "feature_map must map each row on its own and always in the same way: one record must not move the "
-            "features of another. Use a map with fixed parameters, such as RBFSampler(random_state=0)."
-        )
-    return fitted.transform, mapped.shape[1]

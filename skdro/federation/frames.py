@@ -137,6 +137,11 @@ class MappedFrame:
         """Public coordinates of the mapped features."""
         return self.clipped.affine
 
+    @property
+    def data_norm(self) -> float:
+        """Bound on the norm of the rows."""
+        return self.clipped.data_norm
+
     def enter(self, X: np.ndarray) -> np.ndarray:
         """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0."""
         mapped = np.asarray(self.transform(self.box.enter(X)), dtype=float)

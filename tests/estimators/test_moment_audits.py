@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import PolynomialFeatures
 
 from skdro import DPMomentDROClassifier, DPMomentDRORegressor
-from skdro.estimators import _moments, moments
+from skdro.estimators import _moments, moments, moments_regressor
 from skdro.federation import doors, frames, in_process
 from skdro.federation.doors import pass_through
 from skdro.federation.steps.moments import RandomHalves
+from skdro.federation.targets import BoundedNumber
 from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
@@ -309,14 +310,14 @@ def no_clipping(patch):
 
 
 def targets_not_clipped(patch):
-    patch.setattr(moments.BoundedNumber, "enter", lambda self, y: y[:, None])
+    patch.setattr(BoundedNumber, "enter", lambda self, y: y[:, None])
 
 
 def omega_forgotten(patch):
-    for name in ("classification_moments", "regression_moments"):
-        sound = getattr(moments, name)
+    for module, name in ((moments, "classification_moments"), (moments_regressor, "regression_moments")):
+        sound = getattr(module, name)
         # the sensitivity at omega = 1, whatever the statistics weigh
-        patch.setattr(moments, name, lambda *args, sound=sound: sound(*args[:-2], 1.0, args[-1]))
+        patch.setattr(module, name, lambda *args, sound=sound: sound(*args[:-2], 1.0, args[-1]))
 
 
 def one_record_for_two(patch):

@@ -182,6 +182,8 @@ def test_refit_and_radius_path_touch_no_data_and_spend_nothing(federation, relea
     del X, y, groups
     other = pickle.loads(pickle.dumps(model)).refit(radius=0.05)
     np.testing.assert_allclose(other.coef_, expected, rtol=1e-10)
+    moved = pickle.loads(pickle.dumps(model)).set_params(data_norm=9.0, feature_bounds=None)
+    np.testing.assert_array_equal(moved.refit(radius=0.05).coef_, other.coef_)  # only a fit makes them count
     path = model.radius_path([0.0, 0.05, 0.3])
     np.testing.assert_allclose(path[1].coef_, expected, rtol=1e-10)
     np.testing.assert_array_equal(path[0].coef_, model.coef_)
