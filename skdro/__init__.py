@@ -5,7 +5,8 @@ from .estimators.divergence import DROSpiderClassifier, KLDROSpiderClassifier
 from .estimators.federated import FedDROClassifier
 from .estimators.mixture_classification import BiDROFLClassifier
 from .estimators.mixture_regression import BiDROFLRegressor
-from .estimators.moments import DPMomentDROClassifier, DPMomentDRORegressor
+from .estimators.moments import DPMomentDROClassifier
+from .estimators.moments_regressor import DPMomentDRORegressor
 from .estimators.noise_plan import NoisePlan, plan_noise
 from .estimators.one_vs_all import FedOvADROClassifier
 from .estimators.private import DPFedDROClassifier

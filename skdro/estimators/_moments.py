@@ -2,12 +2,11 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,6 +23,7 @@ from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.moment_tuning import tuned
 from ..solvers.moments import MomentProblem, Robustness
 from ._base import HasMethods, Interval, StrOptions
+from ._feature_map import public_map
 from ._private import PrivateFederated, PrivateFederatedClassifier
 from ._public import Design
 
@@ -73,12 +73,9 @@ PLACEMENTS = {
     ),
 }
 
-DUMMY_ROWS = 1000
-"""Public random rows that a feature map is fitted to, instead of records."""
-
 
 class MomentEstimator(PrivateFederated):
-    """Base of both estimators; a subclass supplies `_targets`, `_sensitivity` and `_keep_model`."""
+    """Base of both estimators; a subclass supplies `_targets`, `_sensitivity` and `_in_units`."""
 
     _parameter_constraints: ClassVar[dict] = {
         **{
@@ -129,17 +126,21 @@ class MomentEstimator(PrivateFederated):
         facts = self._public_facts(clients, index, noise)
         design = self._design(facts, frame, targets)
         self._warn(noise, facts)
+        sigma = design.plan.releases[self._release_name()].sigma
+
+        def fitted(server):
+            problems = self._problems(server.released, sigma, facts, design.algorithm)
+            return self._from_moments(problems, robustness, frame, targets)
+
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
             block = by_client(X, y, index, clients)
-            result = self._run(design.algorithm, block, (), lambda server: {})
+            result = self._run(design.algorithm, block, (), fitted)
         check_ledger(design.plan, design.algorithm.ledger(result.server, result.states))
+        self.__dict__.update(fitted(result.server))
         self.clients_ = clients
         self.n_iter_ = 1
         self.privacy_ = self._report(design.plan, clients, noise, self._declared())
-        self._fitted_frame, self._fitted_targets = frame, targets
-        sigma = design.plan.releases[self._release_name()].sigma
-        self._keep_moments(self._problems(result.server.released, sigma, facts, design.algorithm), robustness)
         return self
 
     def refit(self, *, noise_radius=None, radius=None, mixture=None, mixture_radius=None):
@@ -162,15 +163,14 @@ class MomentEstimator(PrivateFederated):
             A parameter is invalid; the message names it.
         """
         check_is_fitted(self)
-        if mixture is not None and mixture_radius is None:
-            mixture_radius = MIXTURES.get(mixture, mixture)
-        asked = {"noise_radius": noise_radius, "radius": radius, "mixture_radius": mixture_radius}
-        changes = {name: value for name, value in asked.items() if value is not None}
+        changes = {"noise_radius": noise_radius, "radius": radius, "mixture_radius": mixture_radius}
+        changes = {name: value for name, value in changes.items() if value is not None}
         model = copy.copy(self).set_params(**{**self.chosen_, **changes, "tune": False})
         if mixture is not None:
-            model.set_params(mixture=mixture)
+            model.set_params(mixture=mixture, mixture_radius=mixture_radius)
         model._validate_params()
-        model._keep_model_for(model._robustness())
+        robustness = model._robustness()
+        model.__dict__.update(self._robust_model(self._problem, robustness, self._fitted_frame, self._fitted_targets))
         return model
 
     def radius_path(self, radii):
@@ -267,52 +267,28 @@ class MomentEstimator(PrivateFederated):
             for k in range(n_groups)
         ]
 
-    def _keep_moments(self, problems, robustness):
-        """Choose the robustness if there is a second half, then fit to all that was released."""
+    def _from_moments(self, problems, robustness, frame, targets):
+        """Fitted attributes; the robustness is chosen here if there is a second half, the model fitted to both."""
         if len(problems) == 2:
             robustness = tuned(*problems, robustness)
-        parts = tuple(
-            pooled(groups, np.ones(len(groups))) for groups in zip(*(p.parts for p in problems), strict=True)
-        )
-        self._problem = MomentProblem(parts, problems[0].client_weights, problems[0].n_features)
-        self.moments_ = parts
-        self._keep_model_for(robustness)
-
-    def _keep_model_for(self, robustness):
-        W = self._problem.solve(robustness)
-        self.chosen_ = {
-            "noise_radius": robustness.noise_radius,
-            "radius": robustness.radius,
-            "mixture_radius": robustness.mixture_radius,
+        halves = zip(*(problem.parts for problem in problems), strict=True)
+        parts = tuple(pooled(groups, np.ones(len(groups))) for groups in halves)
+        problem = MomentProblem(parts, problems[0].client_weights, problems[0].n_features)
+        return {
+            "moments_": parts,
+            "_problem": problem,
+            "_fitted_frame": frame,
+            "_fitted_targets": targets,
+            **self._robust_model(problem, robustness, frame, targets),
         }
-        self.noise_radius_ = robustness.noise_radius * noise_edge(self._problem.together)
-        unit = getattr(self._fitted_targets, "half_width", 1.0)
-        self.certificate_ = unit**2 * self._problem.certificate(W, robustness, CONFIDENCE)
-        self._keep_model(W / self.data_norm)
 
-
-def public_map(feature_map, n_features):
-    """The transform of a copy of `feature_map` that was fitted to public random rows, and its number of columns.
-
-    No record is seen by `fit`, so whatever the map learns is public.  A map under which rows depend on each other
-    would void the sensitivity, and is refused as far as random rows show it.
-    """
-    rows = np.random.default_rng(0).uniform(-1.0, 1.0, size=(DUMMY_ROWS, n_features))
-    fitted = clone(feature_map)
-    try:
-        fitted.fit(rows)
-        mapped = fitted.transform(rows[:5])
-        alone = [fitted.transform(row[None]) for row in rows[:5]]
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "feature_map must be fitted without records and without targets, and could not be fitted to public "
-            f"random rows: {error}"
-        ) from error
-    if not isinstance(mapped, np.ndarray) or mapped.ndim != 2 or len(mapped) != 5:
-        raise ValueError("feature_map must return one row of numbers for each row: a dense two-dimensional array.")
-    if not np.allclose(mapped, np.vstack(alone), equal_nan=True):
-        raise ValueError(
-            "feature_map must map each row on its own and always in the same way: one record must not move the "
-            "features of another. Use a map with fixed parameters, such as RBFSampler(random_state=0)."
-        )
-    return fitted.transform, mapped.shape[1]
+    def _robust_model(self, problem, robustness, frame, targets):
+        """Fitted attributes that depend on the robustness."""
+        W = problem.solve(robustness)
+        coef, intercept = frame.leave(W / frame.data_norm)  # rows were divided by it
+        return {
+            "chosen_": asdict(robustness),
+            "noise_radius_": robustness.noise_radius * noise_edge(problem.together),
+            "certificate_": targets.unit**2 * problem.certificate(W, robustness, CONFIDENCE),
+            **self._in_units(coef, intercept, targets),
+        }

@@ -1,6 +1,7 @@
 """Bounded target vectors for the squared loss: what a label or a number is turned into before it is summed."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ class CentredClass:
     """One-hot vector of the class minus 1/K: every target has the public squared norm 1 - 1/K."""
 
     n_classes: int
+    unit: ClassVar[float] = 1.0
 
     def enter(self, y: np.ndarray) -> np.ndarray:
         """Target vectors of class indices, shape (n_rows, n_classes)."""
@@ -45,13 +47,13 @@ class BoundedNumber:
         return self.lo / 2 + self.hi / 2
 
     @property
-    def half_width(self) -> float:
-        """Half the distance of the bounds: one unit of what is released."""
+    def unit(self) -> float:
+        """Half the distance of the bounds: what a target of one stands for."""
         return self.hi / 2 - self.lo / 2
 
     def enter(self, y: np.ndarray) -> np.ndarray:
         """Targets in [-1, 1], shape (n_rows, 1)."""
-        return np.clip((np.clip(y, self.lo, self.hi) - self.centre) / self.half_width, -1.0, 1.0)[:, None]
+        return np.clip((np.clip(y, self.lo, self.hi) - self.centre) / self.unit, -1.0, 1.0)[:, None]
 
     def layout(self, n_columns: int, statistics_weight: float) -> MomentLayout:
         """Layout of the moments, squares included with weight min(1, omega)."""

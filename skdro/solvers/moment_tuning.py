@@ -4,6 +4,7 @@ Both halves are public, so that trying one candidate or a thousand costs no budg
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 from .moments import MomentProblem, Robustness
@@ -27,8 +28,8 @@ def tuned(
 ) -> Robustness:
     """The candidate with the smallest validation loss, noise allowed for, under the mixture that was asked for.
 
-    Candidates combine `noise_radii` and `radii`, both with the asked value added, with the nominal mixture and
-    the asked one.
+    Candidates combine `noise_radii` and `radii`, both with the asked value added, under the nominal mixture; under
+    the asked one they vary one at a time.
 
     Parameters
     ----------
@@ -41,14 +42,12 @@ def tuned(
     -------
     Robustness
     """
-    candidates = [
-        Robustness(noise_radius, radius, mixture_radius)
-        for noise_radius, radius, mixture_radius in product(
-            sorted({*noise_radii, asked.noise_radius}),
-            sorted({*radii, asked.radius}),
-            sorted({0.0, asked.mixture_radius}),
-        )
-    ]
+    noise_radii, radii = sorted({*noise_radii, asked.noise_radius}), sorted({*radii, asked.radius})
+    candidates = [Robustness(noise_radius, radius, 0.0) for noise_radius, radius in product(noise_radii, radii)]
+    if asked.mixture_radius:
+        # each of these is a conic programme: vary one number at a time
+        candidates += [replace(asked, noise_radius=noise_radius) for noise_radius in noise_radii]
+        candidates += [replace(asked, radius=radius) for radius in radii]
     default = training.solve(asked)
     best, gain = asked, 0.0
     for candidate in candidates:

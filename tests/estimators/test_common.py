@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdro
@@ -16,6 +17,8 @@ from skdro import (
     DPFedDROClassifier,
     DPFedERMClassifier,
     DPFedSGDClassifier,
+    DPMomentDROClassifier,
+    DPMomentDRORegressor,
     DROSpiderClassifier,
     FedDROClassifier,
     FedOvADROClassifier,
@@ -62,6 +65,13 @@ ESTIMATORS = [
     KLDROSpiderClassifier(),
     KLDROSpiderClassifier(epsilon=1.0),
     KLDROSpiderClassifier(epsilon=10.0, solver="recursive_spider", n_rounds=20, step_size=0.1),
+    DPMomentDROClassifier(),
+    DPMomentDROClassifier(aggregation="trusted", tune=True),
+    DPMomentDROClassifier(mixture="simplex", radius=0.01),
+    DPMomentDROClassifier(feature_map=RBFSampler(n_components=20, random_state=0), adjacency="zero_out"),
+    DPMomentDRORegressor(),
+    DPMomentDRORegressor(aggregation="trusted", tune=True, target_bounds=(-3.0, 3.0)),
+    DPMomentDRORegressor(mixture_radius=0.5, target_bounds=(-3.0, 3.0)),
 ]
 
 # checks that scikit-learn skips by itself, with the reason
@@ -78,6 +88,8 @@ SKIPPED = {"check_array_api_input"}  # needs SCIPY_ARRAY_API=1; X is converted t
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # the checks seed the noise and know no public classes
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
+# nor public bounds of the targets
+@pytest.mark.filterwarnings("ignore:target_bounds was not given:sklearn.exceptions.DataConversionWarning")
 def test_scikit_learn_checks(estimator):
     results = check_estimator(estimator, legacy=True, on_fail=None, on_skip=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] not in ("passed", "skipped")}
@@ -107,12 +119,17 @@ def test_every_parameter_has_an_immutable_default_and_is_documented(cls):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 @pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # three rounds fill all attributes
+@pytest.mark.filterwarnings("ignore:target_bounds was not given:sklearn.exceptions.DataConversionWarning")
 def test_fitted_attributes_are_documented(estimator, federation):
     X, y, groups = federation
     federated = "n_rounds" in estimator.get_params() and getattr(estimator, "epsilon", 1.0) is not None
     model = clone(estimator).set_params(**({"n_rounds": 3} if federated else {}))
+    rounds = "n_rounds" in estimator.get_params()
+    federated = "groups" in inspect.signature(estimator.fit).parameters
+    model = clone(estimator).set_params(**({"n_rounds": 3} if rounds else {}))
     model.fit(X, y, **({"groups": groups} if federated else {}))
     fitted = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
-    assert ({"coef_", "clients_", "history_"} if federated else {"coef_", "dual_gap_"}) <= set(fitted)
+    assert ({"coef_", "clients_", "n_iter_"} if federated else {"coef_", "dual_gap_"}) <= set(fitted)
+    assert ("history_" in fitted) == rounds
     for name in fitted:
         assert f"    {name} : " in type(estimator).__doc__, name

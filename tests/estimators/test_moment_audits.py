@@ -1,23 +1,26 @@
 """Audits of the moment estimators as they run: sensitivity, noise scale, a distinguishing game, planted faults.
 
-They look at the real `fit` through the door: what it hands to the mechanism before noise, and what comes out.
+They stop the real `fit` right before its round and run the round themselves, with noise of their choice: they see
+what it hands to the mechanism, and what comes out.
 """
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
-from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
 from sklearn.preprocessing import PolynomialFeatures
 
 from skdro import DPMomentDROClassifier, DPMomentDRORegressor
-from skdro.estimators import _moments, moments
-from skdro.federation import doors, frames
+from skdro.estimators import _moments, moments, moments_regressor
+from skdro.federation import doors, frames, in_process
+from skdro.federation.doors import pass_through
 from skdro.federation.steps.moments import RandomHalves
+from skdro.federation.targets import BoundedNumber
+from skdro.privacy.audit_statistics import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
 from skdro.privacy.sensitivity import ADJACENCIES
@@ -46,24 +49,6 @@ def estimator(method, adjacency="replace_one", n_classes=2, **parameters):
 
 
 @contextmanager
-def recording():
-    """Collects (client, exact, released, sensitivity, sigma) of the releases inside, one entry a noise draw."""
-    tape = []
-
-    def watched(exact, *, sensitivity, multiplier, clients, **rest):
-        released = release(exact, sensitivity=sensitivity, multiplier=multiplier, clients=clients, **rest)
-        for g, one, other, delta in zip(clients, exact, released, sensitivity, strict=True):
-            tape.append((int(g), one.copy(), other, float(delta), float(multiplier * delta)))
-        return released
-
-    with PATCH() as patch:
-        patch.setattr(doors, "release", watched)
-        # the audit needs what is released, not what is made of it
-        patch.setattr(_moments.MomentEstimator, "_keep_moments", lambda self, problems, robustness: None)
-        yield tape
-
-
-@contextmanager
 def record_masked(masked, record, groups):
     """Within, the term of the record is zero in every sum, and it is still counted: the null record of zero_out."""
 
@@ -81,25 +66,72 @@ def record_masked(masked, record, groups):
         yield
 
 
-def released_by(model, X, y, groups, record=None):
-    with record_masked(record is not None, record, groups), recording() as tape:
-        model.fit(X, y, groups=groups)
-    return tape
+class _Stopped(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A fit stopped right before its round, which can then be run with any noise."""
+
+    algorithm: object
+    block: object
+
+    @property
+    def planned(self):
+        """What the plan says about the release."""
+        (door,) = (end for end in (self.algorithm.at_client, self.algorithm.at_server) if end is not pass_through)
+        return door.planned
+
+    def round(self, seed=0):
+        """(exact, released) of the round with this noise, both of shape (n_draws, n_groups, size)."""
+        exacts = []
+
+        def watched(exact, **rest):
+            exacts.append(exact.copy())
+            return release(exact, **rest)
+
+        def reseeded(door):
+            return door if door is pass_through else replace(door, noise=StreamNoise(seed))
+
+        ends = {end: reseeded(getattr(self.algorithm, end)) for end in ("at_client", "at_server")}
+        algorithm = replace(self.algorithm, **ends)
+        server = algorithm.server_start(self.block.n_clients, ())
+        with PATCH() as patch, np.errstate(all="ignore"):
+            patch.setattr(doors, "release", watched)
+            state = algorithm.client_start(self.block)
+            replies, _ = algorithm.client_step(state, self.block, algorithm.broadcast(server))
+            server = algorithm.server_step(server, replies, range(self.block.n_clients))
+        return exacts[0], server.released
+
+
+def opened(model, X, y, groups, record=None):
+    """The fit as it would run; without the term of `record`, if given."""
+    seen = []
+
+    def stop(algorithm, block, *args, **kwargs):
+        seen.append(Opened(algorithm, block))
+        raise _Stopped
+
+    with PATCH() as patch, record_masked(record is not None, record, groups):
+        patch.setattr(in_process, "run", stop)
+        with pytest.raises(_Stopped):
+            model.fit(X, y, groups=groups)
+    return seen[0]
 
 
 # ---------------------------------------------------------------- audit 1: sensitivity
 
 
-def movement(before, after, client, exposed):
-    """Movement of what is released, as a multiple of what the report says about this client's records."""
-    worst = 0.0
-    for (g, here, _, _, _), (_, there, _, _, _) in zip(before, after, strict=True):
-        with np.errstate(all="ignore"):  # what a fault lets through may overflow, and then moves without bound
-            ratio = np.linalg.norm(there - here) / exposed
-        if len(before) > 1 and g != client:
-            assert ratio == 0  # a client's release depends on its own records only
-        worst = max(worst, np.inf if np.isnan(ratio) else ratio)
-    return worst
+def movement(before, after, client):
+    """Movement of what is handed to the mechanism, as a multiple of what the plan says about this client."""
+    here, there = before.round()[0], after.round()[0]
+    if len(here) > 1:  # noise at the clients: a client's release depends on its own records only
+        np.testing.assert_array_equal(np.delete(there, client, axis=0), np.delete(here, client, axis=0))
+        here, there = here[client], there[client]
+    with np.errstate(all="ignore"):  # what a fault lets through may overflow, and then moves without bound
+        ratio = np.linalg.norm(there - here) / before.planned.sensitivity[client]
+    return np.inf if np.isnan(ratio) else ratio
 
 
 def turned(angle):
@@ -120,21 +152,17 @@ def pair(rng, method, adjacency, size, n_classes=2, **parameters):
     X2, y2 = X.copy(), targets.copy()
     if adjacency == "replace_one":
         angle = np.arccos(-rng.uniform(0, 1)) if rng.random() < 0.8 else rng.uniform(0, np.pi)
-        norm = np.linalg.norm(X[record])
-        X2[record] = turned(angle)[1] @ np.array([X[record], [-X[record, 1], X[record, 0]]]) if norm else X[record]
+        X2[record] = turned(angle)[1] @ np.array([X[record], [-X[record, 1], X[record, 0]]])
         if rng.random() < 0.2:
             X2[record] = 1e200 * rng.normal(size=2)
         if rng.random() < 0.3:
             y2[record] = -targets[record] if regression else rng.integers(n_classes)
     model = estimator(method, adjacency, n_classes, **parameters)
-    before = released_by(model, X, targets, groups)
-    report = {event.client: event.sensitivity for event in model.privacy_.events}
     masked = record if adjacency == "zero_out" else None
-    after = released_by(model, X2, y2, groups, masked)
-    return movement(before, after, groups[record], report[groups[record]])
+    return movement(opened(model, X, targets, groups), opened(model, X2, y2, groups, masked), groups[record])
 
 
-def search(method, adjacency, n_pairs=80, **parameters):
+def search(method, adjacency, n_pairs=50, **parameters):
     """Largest movement over pairs that are likely to move the release much."""
     rng = np.random.default_rng(1)
     parameters = {"fit_intercept": False, **parameters}
@@ -164,7 +192,7 @@ def test_the_release_reaches_its_sensitivity_and_never_exceeds_it(method, adjace
     assert 0.9 <= search(method, adjacency, statistics_weight=omega) <= TOLERANCE
 
 
-@profile(max_examples=150)
+@profile(max_examples=100)
 @given(
     method=st.sampled_from([name for name in METHODS if "halves" not in name]),
     adjacency=st.sampled_from(sorted(ADJACENCIES)),
@@ -206,15 +234,14 @@ def test_a_record_is_in_one_half_only_and_all_records_are_in_one(method):
 
 
 def noise_is_off(method, adjacency="replace_one"):
-    """Whether released - exact has another scale than the report's events say; 10 000 draws."""
+    """Whether released - exact has another scale than planned; 10 000 draws."""
     rng = np.random.default_rng(0)
     X, y, groups = rng.normal(size=(80, 25)), np.arange(80) % 2, np.arange(80) // 2
-    draws, seed = [], 0
+    fit, draws, seed = opened(estimator(method, adjacency), X, y, groups), [], 0
+    sigma = fit.planned.sigma[:, None, None]
     while sum(map(len, draws)) < 10_000:
-        model = estimator(method, adjacency, random_state=seed)
-        tape = released_by(model, X, y, groups)
-        sigma = {event.client: event.sigma for event in model.privacy_.events}
-        draws += [((released - exact) / sigma[g]).ravel() for g, exact, released, _, _ in tape]
+        exact, released = fit.round(seed)
+        draws.append(((released - exact) / sigma).ravel())
         seed += 1
     low, high = noise_scale_bounds(sum(map(len, draws)))
     return not low <= np.sqrt(np.mean(np.concatenate(draws) ** 2)) <= high
@@ -222,7 +249,7 @@ def noise_is_off(method, adjacency="replace_one"):
 
 @EACH_ADJACENCY
 @EACH_METHOD
-def test_noise_has_the_reported_scale(method, adjacency):
+def test_noise_has_the_planned_scale(method, adjacency):
     assert not noise_is_off(method, adjacency)
 
 
@@ -231,8 +258,8 @@ def test_noise_has_the_reported_scale(method, adjacency):
 
 GROUPS_GAME = np.array([0, 1, 1, 1, 1, 1])
 X_GAME = np.array([[2.0, 0.0], [0.2, -0.4], [0.5, 0.5], [-0.3, 0.8], [0.1, 0.6], [0.4, 0.3]])
-Y_GAME = np.array([0, 1, 0, 1, 1, 0])
-RECORD, N_FITS = 0, 200
+Y_GAME = np.array([1, 1, 0, 1, 1, 0])
+RECORD, N_RUNS = 0, 1000
 
 
 def sides(method, adjacency):
@@ -247,19 +274,16 @@ def sides(method, adjacency):
 
 def game(method, adjacency):
     """Lower confidence bound on mu, and the mu that the fits claim."""
-    scores, both = ([], []), sides(method, adjacency)
-    own = {"fit_intercept": False}
-    known = [[exact for _, exact, *_ in released_by(estimator(method, adjacency, **own), X, y, GROUPS_GAME, masked)]
-             for X, y, masked in both]  # fmt: skip
-    for side, (X, y, masked) in enumerate(both):
-        for run in range(N_FITS):
-            model = estimator(method, adjacency, random_state=2 * run + side, **own)
-            tape = released_by(model, X, y, GROUPS_GAME, masked)
-            score = 0.0  # the log-likelihood ratio: projection on the difference that the adversary knows
-            for (_, _, released, _, sigma), e0, e1 in zip(tape, *known, strict=True):
-                score += ((e1 - e0) * (released - (e0 + e1) / 2)).sum() / sigma**2
-            scores[side].append(score)
-    return mu_lower_bound(*map(np.array, scores)), model.privacy_.mu
+    model = estimator(method, adjacency, fit_intercept=False)
+    fits = [opened(model, X, y, GROUPS_GAME, masked) for X, y, masked in sides(method, adjacency)]
+    planned, (e0, e1) = fits[0].planned, (fit.round()[0] for fit in fits)
+    # the log-likelihood ratio: projection on the difference that the adversary knows
+    direction = (e1 - e0) / planned.sigma[:, None, None] ** 2
+    scores = [
+        np.array([(direction * (fit.round(2 * run + side)[1] - (e0 + e1) / 2)).sum() for run in range(N_RUNS)])
+        for side, fit in enumerate(fits)
+    ]
+    return mu_lower_bound(*scores), float(np.sqrt(planned.mu_squared.max()))
 
 
 GAMES = [name for name in METHODS if "halves" not in name]
@@ -270,7 +294,7 @@ GAMES = [name for name in METHODS if "halves" not in name]
 def test_neighbours_cannot_be_told_apart_better_than_claimed(method, adjacency):
     bound, claimed = game(method, adjacency)
     assert claimed >= 1.5
-    assert 0.5 * claimed < bound <= claimed  # and the game is no formality
+    assert 0.7 * claimed < bound <= claimed  # and the game is no formality
 
 
 # ---------------------------------------------------------------- audit 4: planted faults
@@ -282,18 +306,18 @@ def half_the_noise(patch):
 
 
 def no_clipping(patch):
-    patch.setattr(frames, "clip_rows", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows_in_place", lambda X, max_norm: X)
 
 
 def targets_not_clipped(patch):
-    patch.setattr(moments.BoundedNumber, "enter", lambda self, y: y[:, None])
+    patch.setattr(BoundedNumber, "enter", lambda self, y: y[:, None])
 
 
 def omega_forgotten(patch):
-    for name in ("classification_moments", "regression_moments"):
-        sound = getattr(moments, name)
+    for module, name in ((moments, "classification_moments"), (moments_regressor, "regression_moments")):
+        sound = getattr(module, name)
         # the sensitivity at omega = 1, whatever the statistics weigh
-        patch.setattr(moments, name, lambda *args, sound=sound: sound(*args[:-2], 1.0, args[-1]))
+        patch.setattr(module, name, lambda *args, sound=sound: sound(*args[:-2], 1.0, args[-1]))
 
 
 def one_record_for_two(patch):

@@ -182,6 +182,8 @@ def test_refit_and_radius_path_touch_no_data_and_spend_nothing(federation, relea
     del X, y, groups
     other = pickle.loads(pickle.dumps(model)).refit(radius=0.05)
     np.testing.assert_allclose(other.coef_, expected, rtol=1e-10)
+    moved = pickle.loads(pickle.dumps(model)).set_params(data_norm=9.0, feature_bounds=None)
+    np.testing.assert_array_equal(moved.refit(radius=0.05).coef_, other.coef_)  # only a fit makes them count
     path = model.radius_path([0.0, 0.05, 0.3])
     np.testing.assert_allclose(path[1].coef_, expected, rtol=1e-10)
     np.testing.assert_array_equal(path[0].coef_, model.coef_)
@@ -356,6 +358,37 @@ def test_feature_maps_that_would_leak_are_refused(federation, releases, feature_
     with pytest.raises(ValueError, match=f"feature_map.*{why}"):
         estimator(feature_map=feature_map).fit(X, y, groups=groups)
     assert releases == []
+
+
+class Witness:
+    """A callback that keeps the fitted estimators it is given."""
+
+    def __init__(self):
+        self.fitted = []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.fitted.append(fitted_estimator)
+
+
+@seeded
+@EACH_KIND
+def test_callbacks_see_the_model(federation, kind):
+    X, y, groups = federation
+    witness = Witness()
+    model = estimator(kind, random_state=0).set_callbacks(witness).fit(X, y, groups=groups)
+    assert len(witness.fitted) == 2  # the round and the fit
+    for fitted in witness.fitted:
+        np.testing.assert_array_equal(fitted.coef_, model.coef_)
+        assert fitted.predict(X).shape == (90,)
 
 
 # ---------------------------------------------------------------- the report, and what is refused
