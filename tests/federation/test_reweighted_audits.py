@@ -105,7 +105,7 @@ def recorded(fit):
 
 
 def replayed(fit, released):
-    """{(name, round): (exact, sensitivity)} of a fit whose door answers `released(name, round, shape)`, and its broadcasts."""
+    """{(name, round): (exact, sensitivity)} and the broadcasts of a fit whose door gives `released(...)`."""
     exacts = {}
 
     def answer(exact, *, name, round, sensitivity, **rest):
