@@ -118,14 +118,17 @@ class MomentEstimator(PrivateFederated):
             parameter and shows no record.
         """
         self._validate_params()
+        return self._fit_private(X, y, groups)
+
+    def _fit_private(self, X, y, groups, null=None):
         robustness = self._robustness()
         noise = noise_source(self.random_state)
         X, y = self._private_input(X, y)
-        clients, index = self._clients(groups, len(X))
+        clients, index = self._clients(groups, len(X), above_fit=5)
         frame, targets = self._frame(), self._targets()
         facts = self._public_facts(clients, index, noise)
         design = self._design(facts, frame, targets)
-        self._warn(noise, facts)
+        self._warn(noise, facts, above_fit=5)
         sigma = design.plan.releases[self._release_name()].sigma
 
         def fitted(server):
@@ -135,13 +138,22 @@ class MomentEstimator(PrivateFederated):
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
             block = by_client(X, y, index, clients)
+            if null is not None:
+                block = block.without(null[np.argsort(index, kind="stable")])
             result = self._run(design.algorithm, block, (), fitted)
         check_ledger(design.plan, design.algorithm.ledger(result.server, result.states))
         self.__dict__.update(fitted(result.server))
         self.clients_ = clients
         self.n_iter_ = 1
-        self.privacy_ = self._report(design.plan, clients, noise, self._declared())
+        self.privacy_ = self._claim(design.plan, clients, noise)
         return self
+
+    def _plan(self, facts):
+        self._robustness()
+        return self._design(facts, self._frame(), self._targets()).plan
+
+    def _claim(self, plan, clients, noise):
+        return self._report(plan, clients, noise, self._declared())
 
     def refit(self, *, noise_radius=None, radius=None, mixture=None, mixture_radius=None):
         """A model with another robustness, from the moments that were released: no data, no further budget.

@@ -1,6 +1,5 @@
 """What private federated estimators share: the plan before the data, the fit that keeps to it, the report after."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -29,9 +28,75 @@ __all__ = ["PrivateFederated", "PrivateFederatedClassifier"]
 
 
 class PrivateFederated(FederatedMixin):
-    """Base of the private estimators: the public frame and facts, the warnings before a fit, the report after it."""
+    """Base of the private estimators: the public frame and facts, the warnings before a fit, the report after it.
+
+    A subclass supplies `_fit_private(X, y, groups, null)`, `_plan(facts)` and `_claim(plan, clients, noise)`.
+    """
 
     _per_client: ClassVar[tuple[str, ...]] = ()
+
+    @with_callbacks
+    def fit_with_null_records(self, X, y, null, groups=None):
+        """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
+
+        A null record is counted, while its term in every released sum is zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        null : array-like of bool, shape (n_samples,)
+        groups : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+        """
+        self._validate_params()
+        return self._fit_private(X, y, groups, null=np.asarray(null, dtype=bool))
+
+    def privacy_plan(self, X, groups=None):
+        """What `fit` will release and what it will cost, from public facts alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Only its shape is looked at.
+        groups : array-like of shape (n_samples,), default=None
+            Client label of each row, public.
+
+        Returns
+        -------
+        report : PrivacyReport
+            Equal to the `privacy_` of a fit with the same rows per client.
+
+        Raises
+        ------
+        ValueError
+            A parameter or `groups` is invalid, or `classes` is None: labels are private and no plan may depend
+            on them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skdro import DPFedDROClassifier
+        >>> plan = DPFedDROClassifier(epsilon=1.0, classes=[0, 1]).privacy_plan(np.empty((100, 3)))
+        >>> round(plan.epsilon, 6), len(plan.events), plan.events[0].count
+        (1.0, 1, 30)
+        """
+        planner = clone(self)  # a random_state that is a Generator is copied too, not drawn from
+        planner._validate_params()
+        shape = np.shape(X)
+        if len(shape) != 2:
+            raise ValueError(f"X must have two dimensions, rows and features; got shape {shape}.")
+        n_rows, planner.n_features_in_ = shape
+        planner._take_public_outputs()
+        clients, index = encode_groups(groups, n_rows)
+        noise = noise_source(planner.random_state)
+        return planner._claim(planner._plan(planner._public_facts(clients, index, noise)), clients, noise)
+
+    def _take_public_outputs(self):
+        """Set what a plan needs to know of the outputs from parameters alone."""
 
     def _assumes(self):
         """Names of the public inputs that are read off the data for want of a parameter."""
@@ -130,26 +195,6 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         self._validate_params()
         return self._fit_private(X, y, groups)
 
-    @with_callbacks
-    def fit_with_null_records(self, X, y, null, groups=None):
-        """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
-
-        A null record is counted, while its term in every released sum is zero.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        null : array-like of bool, shape (n_samples,)
-        groups : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : object
-        """
-        self._validate_params()
-        return self._fit_private(X, y, groups, null=np.asarray(null, dtype=bool))
-
     def _fit_private(self, X, y, groups, null=None):
         noise = noise_source(self.random_state)
         X, codes = self._private_input(X, y)
@@ -163,7 +208,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         with np.errstate(all="ignore"):
             block = prepare(X, codes, index, clients, frame)
             if null is not None:
-                block = replace(block, weight=np.where(null[np.argsort(index, kind="stable")], 0.0, block.weight))
+                block = block.without(null[np.argsort(index, kind="stable")])
             block = stacked(block)
             block.settings.update(facts.settings)
             result = self._run(algorithm, block, self._shape(facts), lambda server: self._linear(frame, server.model))
@@ -172,52 +217,6 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
         self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
         return self
-
-    def privacy_plan(self, X, groups=None):
-        """What `fit` will release and what it will cost, from public facts alone.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Only its shape is looked at.
-        groups : array-like of shape (n_samples,), default=None
-            Client label of each row, public.
-
-        Returns
-        -------
-        report : PrivacyReport
-            Equal to the `privacy_` of a fit with the same rows per client.
-
-        Raises
-        ------
-        ValueError
-            A parameter or `groups` is invalid, or `classes` is None: labels are private and no plan may depend
-            on them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skdro import DPFedDROClassifier
-        >>> plan = DPFedDROClassifier(epsilon=1.0, classes=[0, 1]).privacy_plan(np.empty((100, 3)))
-        >>> round(plan.epsilon, 6), len(plan.events), plan.events[0].count
-        (1.0, 1, 30)
-        """
-        if self.classes is None:
-            raise ValueError(
-                f"{type(self).__name__} can state its plan only with public classes: pass classes=[...], the list of "
-                "possible labels."
-            )
-        planner = clone(self)  # a random_state that is a Generator is copied too, not drawn from
-        planner._validate_params()
-        shape = np.shape(X)
-        if len(shape) != 2:
-            raise ValueError(f"X must have two dimensions, rows and features; got shape {shape}.")
-        n_rows, planner.n_features_in_ = shape
-        planner.classes_ = public_classes(planner.classes)
-        clients, index = encode_groups(groups, n_rows)
-        noise = noise_source(planner.random_state)
-        design = planner._design(planner._public_facts(clients, index, noise))
-        return planner._claim(design.plan, clients, noise)
 
     def decision_function(self, X):
         """Scores of the classes, after the public box and norm clip that the model was trained with.
@@ -236,6 +235,17 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         frame = self._fitted_frame  # parameters set after fit change no prediction
         scores = frame.enter(X) @ frame.affine.inverse(self.coef_, self.intercept_).T
         return scores.ravel() if len(self.classes_) == 2 else scores
+
+    def _plan(self, facts):
+        return self._design(facts).plan
+
+    def _take_public_outputs(self):
+        if self.classes is None:
+            raise ValueError(
+                f"{type(self).__name__} can state its plan only with public classes: pass classes=[...], the list of "
+                "possible labels."
+            )
+        self.classes_ = public_classes(self.classes)
 
     def _assumes(self):
         return ["classes"] if self.classes is None else []

@@ -214,14 +214,14 @@ class DPMomentDRORegressor(MomentEstimator, RegressorMixin, CallbackSupportMixin
             raise ValueError(f"target_bounds must be a pair (lo, hi) of finite numbers with lo < hi; got {bounds!r}.")
         return BoundedNumber(lo, hi)
 
-    def _warn(self, noise, facts):
-        super()._warn(noise, facts)
+    def _warn(self, noise, facts, above_fit=4):
+        super()._warn(noise, facts, above_fit + 1)
         if self.target_bounds is None:
             warnings.warn(
                 "target_bounds was not given: targets are taken as given and clipped to [-1, 1]. Pass "
                 "target_bounds=(lo, hi), public bounds from the meaning of the target.",
                 DataConversionWarning,
-                stacklevel=4,
+                stacklevel=above_fit,
             )
 
     def _sensitivity(self, adjacency):

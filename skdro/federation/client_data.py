@@ -81,6 +81,10 @@ class ClientBlock:
             )
         return np.array([V[self.rows(g)].T @ self.X[self.rows(g)] for g in range(self.n_clients)])
 
+    def without(self, null: np.ndarray) -> "ClientBlock":
+        """The block with some records, bool of shape (n_rows,), counted but of weight zero: null records."""
+        return replace(self, weight=np.where(null, 0.0, self.weight))
+
     def subset(self, start: int, stop: int) -> "ClientBlock":
         """The block of clients start, ..., stop - 1: views, no copy."""
         rows = slice(self.offsets[start], self.offsets[stop])

@@ -503,3 +503,32 @@ def test_without_a_seed_no_two_fits_agree(federation):
     assert not np.isclose(models[0].moments_[0].A, models[1].moments_[0].A, rtol=1e-9, atol=0).any()
     with pytest.warns(PrivacyLeakWarning, match="random_state"):
         assert not estimator(random_state=0).fit(X, y, groups=groups).privacy_.private
+
+
+@pytest.mark.parametrize("tune", [False, True])
+@pytest.mark.parametrize("aggregation", ["local", "trusted"])
+def test_the_plan_is_the_report_that_the_fit_ends_with(tune, aggregation):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(60, 3)), np.arange(60) % 3
+    settings = {"epsilon": 2.0, "tune": tune, "aggregation": aggregation}
+    for model, y in (
+        (DPMomentDROClassifier(classes=[0, 1], **settings), groups % 2),
+        (DPMomentDRORegressor(target_bounds=(-3, 3), **settings), X[:, 0]),
+    ):
+        assert model.privacy_plan(np.empty((60, 3)), groups) == model.fit(X, y, groups=groups).privacy_
+
+
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
+def test_null_records_are_counted_and_add_nothing():
+    rng = np.random.default_rng(0)
+    X, groups, null = rng.normal(size=(60, 3)), np.arange(60) % 3, np.arange(60) == 7
+    model = DPMomentDRORegressor(target_bounds=(-3, 3), random_state=0)
+    plain = model.fit(X, X[:, 0], groups=groups).moments_
+    X[7] = 0.5
+    with_null = model.fit_with_null_records(X, X[:, 0], null, groups=groups).moments_
+    X[7] = -0.9
+    again = model.fit_with_null_records(X, X[:, 0], null, groups=groups).moments_
+    for a, b, c in zip(plain, with_null, again, strict=True):
+        np.testing.assert_array_equal(b.A, c.A)
+        assert a.n_records == b.n_records
+    assert not np.array_equal(plain[1].A, with_null[1].A)

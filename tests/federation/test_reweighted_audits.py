@@ -25,7 +25,7 @@ from skdro.federation.steps.weighting import Weighting
 from skdro.losses import models
 from skdro.losses.models import LinearModel, Records, TanhNetwork
 from skdro.privacy.accounting import ACCOUNTANTS
-from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
+from skdro.privacy.audit_statistics import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import StreamNoise
 from skdro.privacy.plan import AGGREGATIONS

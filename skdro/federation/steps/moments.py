@@ -150,7 +150,10 @@ class MomentRelease:
         L = self.data_norm
         vectors = []
         for rows in self.groups(block, g):
-            A, B, c = moment_sums(block.X[rows], block.y[rows], self.frame, self.targets)
+            X, y, present = block.X[rows], block.y[rows], block.weight[rows] > 0
+            if not present.all():  # null records are counted and add nothing
+                X, y = X[present], y[present]
+            A, B, c = moment_sums(X, y, self.frame, self.targets)
             vectors.append(self.layout.pack(A / L**2, B / L, c))
         return vectors
 
