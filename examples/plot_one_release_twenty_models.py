@@ -57,7 +57,8 @@ for aggregation, table in scores.items():
 
 # %%
 # The certificate of each model bounds its mean squared error on the clinics' records, with probability .95 over the
-# noise; like everything else it is computed from the message.
+# noise; like everything else it is computed from the message.  The model that predicts nothing has error 1 - 1/3: a
+# certificate above this says that a model cannot be much worse, not that it is better.
 certificates = [each.certificate_ for each in twenty]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
@@ -72,7 +73,10 @@ left.set_ylabel("macro-F1, clean test labels")
 left.set_title("Twenty models of one release (mean and standard error)")
 left.legend(frameon=False, loc="lower right")
 
-right.semilogx(NOISE_RADII, certificates, "-o", ms=4, color="tab:green")
+right.loglog(NOISE_RADII, certificates, "-o", ms=4, color="tab:green")
+right.axhline(2 / 3, color="0.4", lw=1)
+right.text(NOISE_RADII[0], 0.63, "error of the zero model, known without data", color="0.4", va="top")
+right.set_ylim(bottom=0.4)
 right.axvline(0.7, color="0.4", ls="--", lw=1)
 right.set_xlabel("noise_radius")
 right.set_ylabel("certified mean squared error")

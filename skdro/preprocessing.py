@@ -63,12 +63,13 @@ def clip_rows_in_place(X: np.ndarray, max_norm: float) -> np.ndarray:
     True
     """
     squares = np.einsum("ij,ij->i", X, X)
-    if not squares.max(initial=0.0) < 1e200 or max_norm < 1e-100:
-        X[...] = _clip_extreme_rows(X, max_norm)
-        return X
+    # row by row: what one row holds must not change the rounding of another
+    extreme = ~(squares < 1e200) | (max_norm < 1e-100)
     # a row whose squares underflow is shorter than max_norm
-    longer = squares > max_norm**2
+    longer = (squares > max_norm**2) & ~extreme
     factor = np.divide(max_norm, np.sqrt(squares), out=np.ones(len(X)), where=longer)
+    if extreme.any():
+        X[extreme] = _clip_extreme_rows(X[extreme], max_norm)
     X *= factor[:, None]
     return X
 

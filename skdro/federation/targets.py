@@ -17,6 +17,11 @@ class CentredClass:
     n_classes: int
     unit: ClassVar[float] = 1.0
 
+    @property
+    def n_outputs(self) -> int:
+        """Length of a target vector."""
+        return self.n_classes
+
     def enter(self, y: np.ndarray) -> np.ndarray:
         """Target vectors of class indices, shape (n_rows, n_classes)."""
         T = np.full((len(y), self.n_classes), -1.0 / self.n_classes)
@@ -40,6 +45,7 @@ class BoundedNumber:
 
     lo: float
     hi: float
+    n_outputs: ClassVar[int] = 1
 
     @property
     def centre(self) -> float:

@@ -480,13 +480,14 @@ def test_bad_records_are_shown_to_nobody(federation, releases, kind, spoil):
 
 
 @EACH_KIND
-@pytest.mark.parametrize("tune", [False, True])
-def test_extreme_records_and_tiny_clients(federation, kind, tune):
+@pytest.mark.parametrize(("tune", "feature_map"), [(False, None), (True, None), (True, RBFSampler(random_state=0))])
+def test_extreme_records_and_tiny_clients(federation, kind, tune, feature_map):
     X, y, _ = federation
     X[:6] = [[5e-324, 0.0, 1.0], [1e308, -1e308, 1e-308], [-0.0, 0.0, 0.0], [1e200] * 3, [1e-200] * 3, [5e-324] * 3]
     for groups in (np.r_[[0], [1, 1], np.full(87, 2)], np.arange(90)):
         with np.errstate(all="raise"):
-            model = estimator(kind, tune=tune, feature_bounds=None).fit(X, y, groups=groups)
+            model = estimator(kind, tune=tune, feature_bounds=None, feature_map=feature_map)
+            model.fit(X, y, groups=groups)
         assert np.isfinite(model.coef_).all() and np.isfinite(model.certificate_)
 
 

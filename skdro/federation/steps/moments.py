@@ -47,9 +47,10 @@ def moment_sums(
     B : ndarray of shape (n_outputs, n_columns)
     c : float
     """
-    A, B, c = 0.0, 0.0, 0.0
-    # an empty half still has moments: zeros
-    for start in range(0, max(len(X), 1), ROWS_AT_ONCE):
+    n_columns = len(frame.affine.centre) + frame.affine.constant
+    A, c = np.zeros((n_columns, n_columns)), 0.0
+    B = np.zeros((targets.n_outputs, n_columns))  # an empty half has moments as well: zeros
+    for start in range(0, len(X), ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
         Z, T = frame.enter(X[rows]), targets.enter(y[rows])
         A, B, c = A + Z.T @ Z, B + T.T @ Z, c + float((T * T).sum())
