@@ -226,7 +226,7 @@ def search(solver, adjacency, n_pairs=48, change=lambda fit: fit, enough=lambda 
 @EACH_ADJACENCY
 @EACH_SOLVER
 def test_releases_reach_their_sensitivity_and_never_exceed_it(solver, adjacency):
-    best = search(solver, adjacency)
+    best = search(solver, adjacency, n_pairs=72)
     assert best.pop("broadcast") == 0.0
     assert len(best) == {"erm": 1, "dpgd": 2, "dpsgda": 2, "privatediff": 3, "kl dpgd": 3}.get(
         solver, 6 if solver.startswith("kl") else 4

@@ -27,6 +27,10 @@ FLOOR = 1e-6
 """Clips of changes stay above this share of the bound of a term, and terms are clipped to 1 - FLOOR of their clip."""
 
 
+NEGLIGIBLE = 1e-150
+"""Norms below this need no clip, and dividing by less might overflow."""
+
+
 @dataclass(frozen=True)
 class Mix:
     """Weights of what an estimate keeps, of the terms afresh, and of their changes."""
@@ -84,7 +88,7 @@ def clip_coefficients(weight: np.ndarray, norms: np.ndarray, clip_norm: float) -
     >>> clip_coefficients(np.array([0.5, 2.0, 3.0]), np.array([1.0, 4.0, 0.0]), 1.0)
     array([0.5 , 0.25, 3.  ])
     """
-    return np.minimum(weight, clip_norm / np.maximum(norms, np.finfo(float).tiny))
+    return np.minimum(weight, clip_norm / np.maximum(norms, NEGLIGIBLE))
 
 
 @dataclass(frozen=True)
