@@ -66,10 +66,7 @@ def main():
         chosen = np.array([run[1] for run in runs])
         print(f"\nepsilon {epsilon:g}, delta {DELTA:g}, {flips:.0%} of the training labels flipped, {n_seeds} seeds")
         share = np.mean([chosen[..., 0] > 0, chosen[..., 1] > 0, chosen[..., 2] != 0.7], axis=(1, 2))
-        print(
-            "  tuned towards the simplex: radius > 0 in {:.0%} of the fits, simplex in {:.0%}, ".format(*share),
-            end="",
-        )
+        print(f"  tuned towards the simplex: radius > 0 in {share[0]:.0%} of the fits, ", end="")
         print(f"simplex in {share[1]:.0%}, another noise_radius in {share[2]:.0%}")
         worst = scores.min(axis=1)
         for k, label in enumerate(METHODS):
