@@ -31,6 +31,10 @@ from skdro.losses.crammer_singer import margin_violations
 HERE = Path(__file__).parent
 SITES = ("east", "north", "south")
 MISSING = "patient-4711.csv"  # a name that must not reach the server
+CHANGED = {
+    "lonely": {"min-clients": 4, "start-timeout": 60.0},
+    "raising": {"min-clients": 2, "n-rounds": 3},
+}  # keys of the run_config
 N_ROWS = 3000
 TELLING = ("RuntimeError", "could not answer", "sites replied", "no answer within")  # what the server's log may say
 LIMIT = 1800.0  # seconds that a run may take
@@ -112,6 +116,12 @@ class Processes:
         except ValueError:
             raise RuntimeError(f"flwr {arguments[0]} failed: {done.stdout}{done.stderr}") from None
 
+    def flwr_log(self, run_id: str) -> str:
+        """What the ServerApp has written."""
+        command = ["flwr", "log", run_id, "local", "--show"]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, cwd=HERE, timeout=120)
+        return done.stdout + done.stderr
+
     def __enter__(self):
         return self
 
@@ -173,10 +183,7 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool) -> dict:
             start_node(site)
         model = directory / "model.joblib"
         settings = {"private": private, "out": str(model)}
-        settings |= {
-            "lonely": {"min-clients": 4, "start-timeout": 60.0},
-            "raising": {"min-clients": 2, "n-rounds": 3},
-        }.get(scenario, {})
+        settings |= CHANGED.get(scenario, {})
         overrides = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
         run_id = str(processes.flwr("run", ".", "local", "--run-config", overrides)["run-id"])
 
@@ -193,13 +200,13 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool) -> dict:
         ended = wait_for(
             lambda: (s := status()).startswith("finished") and s, LIMIT, "the end of the run", pause=10.0
         )
-    log = (directory / "superlink.log").read_text(errors="replace")
+        log = processes.flwr_log(run_id)
     result = {
         "scenario": scenario,
         "private": private,
         "status": ended,
         "seconds": round(time.monotonic() - began, 1),
-        "leaked": MISSING in log,
+        "leaked": MISSING in log + (directory / "superlink.log").read_text(errors="replace"),
         "told": [line.strip() for line in log.splitlines() if any(part in line for part in TELLING)][-6:],
     }
     if private:
