@@ -109,7 +109,7 @@ class Processes:
             capture_output=True,
             text=True,
             cwd=HERE,
-            timeout=120,
+            timeout=300,
         )
         try:
             return json.loads(done.stdout)
@@ -119,7 +119,7 @@ class Processes:
     def flwr_log(self, run_id: str) -> str:
         """What the ServerApp has written."""
         command = ["flwr", "log", run_id, "local", "--show"]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, cwd=HERE, timeout=120)
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, cwd=HERE, timeout=300)
         return done.stdout + done.stderr
 
     def __enter__(self):
@@ -152,8 +152,8 @@ def last_round(state_dir: Path) -> int:
     return pickle.loads(files[0].read_bytes()).sent if files else -1
 
 
-def run(directory: Path, data: Path, *, scenario: str, private: bool) -> dict:
-    """One run; what became of it."""
+def run(directory: Path, data: Path, *, scenario: str, private: bool, more: str = "") -> dict:
+    """One run; what became of it.  `more` are further keys of the run_config, as text."""
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "flwr").mkdir(parents=True)
     port, *node_ports = free_ports(1 + len(SITES))
@@ -185,6 +185,7 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool) -> dict:
         settings = {"private": private, "out": str(model)}
         settings |= CHANGED.get(scenario, {})
         overrides = " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
+        overrides = f"{overrides} {more}".strip()
         run_id = str(processes.flwr("run", ".", "local", "--run-config", overrides)["run-id"])
 
         def status():
@@ -197,9 +198,8 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool) -> dict:
             wait_for(lambda: last_round(states["north"]) >= 9, LIMIT, "round 10")
             start_node("south")
         # asking for the status starts a process of its own, so not too often
-        ended = wait_for(
-            lambda: (s := status()).startswith("finished") and s, LIMIT, "the end of the run", pause=10.0
-        )
+        wait_for(lambda: model.exists() or status().startswith("finished"), LIMIT, "the end of the run", pause=20.0)
+        ended = wait_for(lambda: (s := status()).startswith("finished") and s, 300, "the end of the run", pause=2.0)
         log = processes.flwr_log(run_id)
     result = {
         "scenario": scenario,
@@ -242,12 +242,19 @@ def main():
     parser.add_argument("workdir", type=Path)
     parser.add_argument("--scenario", choices=["plain", "killed", "raising", "lonely", "all"], default="plain")
     parser.add_argument("--exact", action="store_true", help="the estimator without privacy")
+    parser.add_argument("--run-config", default="", help="further keys, such as 'round-timeout=300.0'")
     arguments = parser.parse_args()
     workdir = arguments.workdir.resolve()
     make_data(workdir / "data").to_csv(workdir / "data" / "held-out.csv", index=False)
     scenarios = ["plain", "killed", "raising", "lonely"] if arguments.scenario == "all" else [arguments.scenario]
     for scenario in scenarios:
-        result = run(workdir / scenario, workdir / "data", scenario=scenario, private=not arguments.exact)
+        result = run(
+            workdir / scenario,
+            workdir / "data",
+            scenario=scenario,
+            private=not arguments.exact,
+            more=arguments.run_config,
+        )
         print(json.dumps(result), flush=True)
 
 
