@@ -6,7 +6,7 @@
     site     block = _site_block(federation, records, g);  client_step ...       the rounds
     server   server_step ...
     server   question = _question(federation, server);  site: _answers(...)      one last question, if any
-    server   _conclude(federation, Outcome of the rounds)                        fitted attributes
+    server   _conclude(federation, rounds)                                       fitted attributes
 
 `fit` takes the same steps with all clients in one process, so that both ways give the same model.
 """

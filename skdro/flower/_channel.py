@@ -83,6 +83,7 @@ class Channel:
         ]
         ids = list(self.grid.push_messages(messages)) if messages else []
         pending = {key: node for key, node in zip(ids, questions, strict=False) if key is not None}
+        answers |= {node: Answer(reason="is not connected") for node in questions.keys() - set(pending.values())}
         deadline = time.monotonic() + timeout
         while pending:
             for reply in self.grid.pull_messages(list(pending)):

@@ -63,6 +63,7 @@ class LocalGrid:
         from flwr.supercore.task_identity import TaskIdentity
 
         self.run_config.update(run_config)
+        # a Message asks the process who it is, which Flower sets where it starts a ServerApp
         before = TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = self.run_id, 1, 1
         try:

@@ -11,7 +11,6 @@ the server remembers, it goes on from the server's memory.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,20 +98,6 @@ def _rounds(roster: Roster) -> tuple[Rounds, dict[str, np.ndarray]]:
     return Rounds(server, history, answers, answered), {"replied": np.array(replied), "attempt": np.array(attempts)}
 
 
-@dataclass(frozen=True)
-class _Look:
-    """What a reply must look like."""
-
-    template: Message
-    round: int
-
-    def fault(self, parcel: Parcel) -> str | None:
-        """What is wrong with a reply."""
-        if parcel.config.get("round") != self.round:
-            return "answers another round"
-        return fault_in(parcel.arrays.get("message", {}), self.template)
-
-
 def _one_round(roster, t, server) -> dict[str, Message]:
     """The replies of this round that count, by site."""
     algorithm = roster.federation.algorithm
@@ -120,10 +105,10 @@ def _one_round(roster, t, server) -> dict[str, Message]:
     connected = roster.channel.nodes()
     asked, newcomers = roster.taking_part(connected), roster.newcomers(connected)
     answers = roster.ask({**_questions(roster, asked, t, server, broadcast), **newcomers})
-    look = _Look(_rehearsal(roster, broadcast), t)
+    template = _rehearsal(roster, broadcast)
     replies = {}
     for node, name in asked.items():
-        reply = _accepted(roster, name, answers[node], look)
+        reply = _accepted(roster, name, answers[node], template, t)
         if reply is not None:
             replies[name] = reply
     for node in newcomers:
@@ -161,7 +146,7 @@ def _rehearsal(roster, broadcast) -> Message:
     return replies[0]
 
 
-def _accepted(roster, name, answer, look) -> Message | None:
+def _accepted(roster, name, answer, template, t) -> Message | None:
     """The reply in an answer if it counts; else the reason is written down."""
     if answer.refused:
         roster.sites[name].gone = answer.reason
@@ -171,7 +156,9 @@ def _accepted(roster, name, answer, look) -> Message | None:
     if answer.parcel.config.get("out-of-step"):
         log.info("%s: remembers another round; next time it goes on from the server's memory", name)
         return None
-    fault = look.fault(answer.parcel)
+    fault = fault_in(answer.parcel.arrays.get("message", {}), template)
+    if answer.parcel.config.get("round") != t:
+        fault = "answers another round"
     if fault:
         roster.refuse(name, f"its reply was ignored: {fault}")
         return None

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import skdro
 from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier
 
 pytest.importorskip("flwr")
@@ -63,6 +64,21 @@ def test_private_estimators_on_test_streams(study, settings):
     assert_same(between, together)
     assert between.privacy_ == together.privacy_
     assert not between.privacy_.private
+
+
+BETWEEN_SITES = [cls for cls in (getattr(skdro, name) for name in skdro.__all__) if hasattr(cls, "_federation")]
+
+
+@pytest.mark.parametrize("estimator", BETWEEN_SITES, ids=lambda cls: cls.__name__)
+def test_every_estimator_that_can_run_between_sites(study, estimator):
+    """Whoever supplies the seam is run, with no code of its own here."""
+
+    def make(config):
+        return estimator(**{name: value for name, value in SEEDED.items() if name in estimator().get_params()})
+
+    between = study.run(make, seeded=True)
+    together = make({}).fit(study.X, study.y, groups=study.groups)
+    assert_same(between, together)
 
 
 def test_a_tolerance_ends_the_rounds_in_both(study):
