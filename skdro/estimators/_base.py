@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..exceptions import SingleClientWarning
 from ..federation import in_process
 from ..federation.clients import encode_groups
+from ._between_sites import BetweenSites
 
 __all__ = ["FederatedMixin", "HasMethods", "Interval", "LinearClassifier", "LinearRegressor", "StrOptions"]
 
@@ -141,7 +142,7 @@ def check_ball(radius, kappa):
         raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
 
 
-class FederatedMixin:
+class FederatedMixin(BetweenSites):
     """Estimators whose `fit` takes the client label of each row as `groups`."""
 
     # with metadata routing on, meta-estimators pass groups down to the clients without further calls

@@ -9,7 +9,8 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..federation.client_data import prepare, stacked
+from ..federation.agreement import Federation, Records
+from ..federation.client_data import stacked
 from ..federation.clients import client_weights, encode_groups, per_client
 from ..federation.diagnostics import Diagnosed
 from ..federation.frames import ClippedFrame
@@ -22,6 +23,7 @@ from ..privacy.plan import AGGREGATIONS, BUDGETS
 from ..privacy.report import privacy_report
 from ..privacy.sensitivity import ADJACENCIES
 from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, binary_row
+from ._between_sites import Rounds
 from ._public import PublicFacts, class_codes, hiding_records, public_classes
 
 __all__ = ["PrivateFederated", "PrivateFederatedClassifier"]
@@ -196,27 +198,80 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         return self._fit_private(X, y, groups)
 
     def _fit_private(self, X, y, groups, null=None):
-        noise = noise_source(self.random_state)
         X, codes = self._private_input(X, y)
         clients, index = self._clients(groups, len(X), above_fit=5)
-        frame = self._frame()
-        facts = self._public_facts(clients, index, noise)
-        design = self._design(facts)
-        self._warn(noise, facts, above_fit=5)
-        algorithm = Diagnosed(design.algorithm) if self.diagnostics else design.algorithm
+        records = Records(X, codes, index)
+        federation = self._federation(self._terms(clients, self._facts(records, len(clients))))
+        self._warn(federation.facts.noise, federation.facts, above_fit=5)
+        algorithm = Diagnosed(federation.algorithm) if self.diagnostics else federation.algorithm
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
-            block = prepare(X, codes, index, clients, frame)
+            block = federation.block(records)
             if null is not None:
                 block = block.without(null[np.argsort(index, kind="stable")])
-            block = stacked(block)
-            block.settings.update(facts.settings)
-            result = self._run(algorithm, block, self._shape(facts), lambda server: self._linear(frame, server.model))
+            result = self._run(
+                algorithm,
+                stacked(block),
+                federation.shape,
+                lambda server: self._linear(federation.frame, server.model),
+            )
         n_iter = len(next(iter(result.history.values())))
         released = result.server.inner if self.diagnostics else result.server
-        check_ledger(design.plan, design.algorithm.ledger(released, result.states), stopped=n_iter < self.n_rounds)
-        self._store(frame, clients, design.plan, noise, released, result.history, n_iter)
+        ledger = federation.algorithm.ledger(released, result.states)
+        check_ledger(federation.plan, ledger, stopped=n_iter < self.n_rounds)
+        self._conclude(federation, Rounds(released, result.history))
         return self
+
+    def _is_private(self):
+        return True
+
+    def _records_of_site(self, X, y):
+        """Rows of one client, labels in the public classes."""
+        X, codes = self._private_input(X, y)
+        return Records(X, codes, np.zeros(len(X), dtype=int))
+
+    def _facts(self, records, n_clients=1):
+        """Rows of each client: public, and all that a plan needs."""
+        return {"n_records": np.bincount(records.index, minlength=n_clients)}
+
+    def _terms(self, clients, facts):
+        """The same, for all to know."""
+        return {"clients": clients, "n_records": facts["n_records"]}
+
+    def _federation(self, terms):
+        """Plan, algorithm and frame from public facts."""
+        clients = terms["clients"]
+        index = np.repeat(np.arange(len(clients)), terms["n_records"])
+        facts = self._public_facts(clients, index, noise_source(self.random_state))
+        design = self._design(facts)
+        return Federation(
+            clients=clients,
+            frame=self._frame(),
+            algorithm=design.algorithm,
+            shape=self._shape(facts),
+            settings=facts.settings,
+            plan=design.plan,
+            facts=facts,
+        )
+
+    def _site_block(self, federation, records, g):
+        """As for all; the noise must be scaled to the number of records that the site itself counts."""
+        if federation.facts.n_records[g] != len(records.X):
+            raise ValueError("The terms of the federation give this site another number of records than it has.")
+        return super()._site_block(federation, records, g)
+
+    def _conclude(self, federation, rounds):
+        """Store the released model, and what its releases cost."""
+        n_iter = len(next(iter(rounds.history.values())))
+        self._store(
+            federation.frame,
+            federation.clients,
+            federation.plan,
+            federation.facts.noise,
+            rounds.server,
+            rounds.history,
+            n_iter,
+        )
 
     def decision_function(self, X):
         """Scores of the classes, after the public box and norm clip that the model was trained with.

@@ -16,8 +16,10 @@ __all__ = [
     "ClippedFrame",
     "MappedFrame",
     "ResponseFrame",
+    "client_moments",
     "common_frame",
     "common_response_frame",
+    "frame_of_moments",
 ]
 
 
@@ -159,10 +161,62 @@ class MappedFrame:
         return self.clipped.leave(M)
 
 
+def client_moments(
+    X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, n_clients: int
+) -> dict[str, np.ndarray]:
+    """Weight, mean and mean squared distance from it of each client's rows: what a common frame is made of.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    index : ndarray of int, shape (n_rows,)
+        Client index of each row.
+    sample_weight : ndarray of shape (n_rows,)
+    n_clients : int
+
+    Returns
+    -------
+    moments : dict
+        "weight" and "deviation" of shape (n_clients,), "mean" of shape (n_clients, n_features); zero for a client
+        without weight.
+    """
+    order = np.argsort(index, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=n_clients))])
+    weight, mean, deviation = np.zeros(n_clients), np.zeros((n_clients, X.shape[1])), np.zeros(n_clients)
+    for g in range(n_clients):
+        rows = order[bounds[g] : bounds[g + 1]]
+        own, own_weight = X[rows], sample_weight[rows]
+        weight[g] = own_weight.sum()
+        if weight[g] > 0:
+            share = own_weight / weight[g]
+            mean[g] = share @ own
+            deviation[g] = share @ ((own - mean[g]) ** 2).sum(axis=1)
+    return {"weight": weight, "mean": mean, "deviation": deviation}
+
+
+def frame_of_moments(mean: np.ndarray, deviation: np.ndarray, alpha: np.ndarray, constant: bool) -> AffineFrame:
+    """Frame in which the federation's mean is zero (with an intercept) and its mean squared row norm is one.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_clients, n_features)
+    deviation : ndarray of shape (n_clients,)
+        As `client_moments` returns them.
+    alpha : ndarray of shape (n_clients,)
+        Client weights, sum one.
+    constant : bool
+        Whether the model has an intercept.
+    """
+    centre = alpha @ mean if constant else np.zeros(mean.shape[1])
+    spread = float(np.sqrt(alpha @ (deviation + ((mean - centre) ** 2).sum(axis=1))))
+    # equal rows differ from their mean by rounding, which is no scale to divide by
+    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(mean).max() else 1.0, constant)
+
+
 def common_frame(
     X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, alpha: np.ndarray, constant: bool
 ) -> AffineFrame:
-    """Frame in which the federation's mean is zero (with an intercept) and its mean squared row norm is one.
+    """The frame of `frame_of_moments`, from the rows of all clients.
 
     Every client counts with its weight alpha_g, so that the frame is a function of the clients' means and
     mean squares alone; it changes the conditioning of an exact fit, never its solution.
@@ -177,11 +231,8 @@ def common_frame(
     constant : bool
         Whether the model has an intercept.
     """
-    share = sample_weight * (alpha / np.bincount(index, weights=sample_weight))[index]
-    centre = share @ X if constant else np.zeros(X.shape[1])
-    spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
-    # equal rows differ from their mean by rounding, which is no scale to divide by
-    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
+    moments = client_moments(X, index, sample_weight, len(alpha))
+    return frame_of_moments(moments["mean"], moments["deviation"], alpha, constant)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class GradientDescent:
     def server_step(self, server, replies, clients):
         """One public step along the weighted sum of what was released."""
         weights = self.alpha[list(clients)]
+        weights = weights / weights.sum()  # where clients are absent (local noise only) the rest stand for them
         total = np.tensordot(weights, np.array([reply["gradient"] for reply in replies]), axes=1)
         released, ledger = self.at_server(
             total[None], server.ledger, index=np.zeros(1, dtype=int), round=server.round, bound=self._bound

@@ -124,10 +124,12 @@ class ClientStates:
 
 @dataclass(frozen=True)
 class ServerState:
-    """The consensus model and the clients' noisy models after `round` rounds."""
+    """The consensus model and the clients' last noisy models and duals after `round` rounds."""
 
     model: np.ndarray
     local: np.ndarray
+    dual: np.ndarray
+    heard: np.ndarray
     round: int
 
 
@@ -201,18 +203,32 @@ class LinearisedADMM:
 
     def server_start(self, n_clients, shape):
         """Zero models."""
-        return ServerState(np.zeros(shape), np.zeros((n_clients, *shape)), 0)
+        nobody = np.zeros((n_clients, *shape))
+        return ServerState(np.zeros(shape), nobody, nobody, np.zeros(n_clients, dtype=bool), 0)
 
     def broadcast(self, server):
         """The consensus and the number of rounds behind it."""
         return {"model": server.model, "round": np.asarray(server.round)}
 
     def server_step(self, server, replies, clients):
-        """Weighted mean of noisy models and duals."""
-        local = np.array([reply["model"] for reply in replies])
-        dual = np.array([reply["dual"] for reply in replies])
-        M = np.tensordot(self.alpha[list(clients)], local + dual, axes=1)
-        return replace(server, model=M, local=local, round=server.round + 1)
+        """Weighted mean of noisy models and duals; a client that is absent counts with its last ones."""
+        local, dual, heard = server.local.copy(), server.dual.copy(), server.heard.copy()
+        for g, reply in zip(clients, replies, strict=True):
+            local[g], dual[g], heard[g] = reply["model"], reply["dual"], True
+        alpha = self.alpha[heard] / self.alpha[heard].sum()
+        M = np.tensordot(alpha, local[heard] + dual[heard], axes=1)
+        return replace(server, model=M, local=local, dual=dual, heard=heard, round=server.round + 1)
+
+    def memory(self, server, client):
+        """The client's last noisy model and dual; None if it was never heard of."""
+        return {"model": server.local[client], "dual": server.dual[client]} if server.heard[client] else None
+
+    def resume(self, state, block, memory):
+        """Model and dual that the server takes the client to have; the multiplier stays the client's own."""
+        zero = np.zeros_like(state.model)
+        if memory is None:
+            return replace(state, model=zero, mu=zero)
+        return replace(state, model=memory["model"][None], mu=memory["dual"][None])
 
     def ledger(self, server, states):
         """All releases of the run, at the clients."""
