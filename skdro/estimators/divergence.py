@@ -75,11 +75,11 @@ class DROSpiderClassifier(DivergenceClassifier):
         Private.  What (epsilon, delta) means.
     accountant : {"gdp", "moments"}, default="gdp"
         Private.
-    n_rounds : int, default=100
+    n_rounds : int, default=30
         Private.  Iterations, all of them charged.
-    step_size : float, default=2.0
+    step_size : float, default=4.0
         Private.  Step of the model.
-    clip_norm : float, default=1.0
+    clip_norm : float, default=0.25
         Private.  C: the weighted gradient of each record is clipped to this norm.
     momentum : float, default=0.8
         Private.  In [0, 1), of "dpgd", "dpsgda" and "erm", which also return the average of the last half.
@@ -211,9 +211,9 @@ class DROSpiderClassifier(DivergenceClassifier):
         classes=None,
         budget="total",
         accountant="gdp",
-        n_rounds=100,
-        step_size=2.0,
-        clip_norm=1.0,
+        n_rounds=30,
+        step_size=4.0,
+        clip_norm=0.25,
         momentum=0.8,
         refresh_every=5,
         eta_noise_ratio=2.0,
@@ -358,11 +358,11 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         Private.  What (epsilon, delta) means.
     accountant : {"gdp", "moments"}, default="gdp"
         Private.
-    n_rounds : int, default=100
+    n_rounds : int, default=30
         Private.  Iterations, all of them charged.
-    step_size : float, default=2.0
+    step_size : float, default=4.0
         Private.  Step of the model.
-    clip_norm : float, default=1.0
+    clip_norm : float, default=0.25
         Private.  C: the weighted gradient of each record is clipped to this norm.
     momentum : float, default=0.8
         Private.  In [0, 1), of "dpgd", which also returns the average of the last half.
@@ -466,9 +466,9 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         classes=None,
         budget="total",
         accountant="gdp",
-        n_rounds=100,
-        step_size=2.0,
-        clip_norm=1.0,
+        n_rounds=30,
+        step_size=4.0,
+        clip_norm=0.25,
         momentum=0.8,
         refresh_every=5,
         eta_noise_ratio=2.0,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier
 from skdro.estimators import _private, _private_designs, private, private_erm
-from skdro.federation import doors, frames, in_process
+from skdro.federation import agreement, doors, frames, in_process
 from skdro.federation.batches import PoissonBatch
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
@@ -141,10 +141,10 @@ def record_masked(masked, record, groups):
         weight = np.where(np.argsort(groups, kind="stable") == record, 0.0, block.weight)
         return replace(block, weight=weight)
 
-    prepare = _private.prepare
+    prepare = agreement.prepare
     with PATCH() as patch:
         if masked:
-            patch.setattr(_private, "prepare", prepared)
+            patch.setattr(agreement, "prepare", prepared)
         yield
 
 

@@ -37,7 +37,7 @@ def less_noise(factor):
 
 
 def no_clipping(patch):
-    patch.setattr(frames, "clip_rows", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows_in_place", lambda X, max_norm: X)
 
 
 EACH_ADJACENCY = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
