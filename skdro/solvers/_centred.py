@@ -4,7 +4,7 @@ With an intercept, moving the features by their mean and scaling the constant co
 proximal term only.  That is done on models and cuts: the data are neither copied nor made dense.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +58,11 @@ class CentredRisk:
         return self.risk.ball
 
     @property
+    def n_classes(self) -> int:
+        """Of the risk."""
+        return self.risk.n_classes
+
+    @property
     def n_features(self) -> int:
         """Of the risk."""
         return self.risk.n_features
@@ -72,6 +77,10 @@ class CentredRisk:
         user, P = M.copy(), self.n_features
         user[:, P:] = self.size * M[:, P:] - (M[:, :P] @ self.mean)[:, None]
         return user
+
+    def by_class(self) -> list["CentredRisk"]:
+        """As `RobustRisk.by_class`, in these coordinates."""
+        return [replace(self, risk=part) for part in self.risk.by_class()]
 
     def data_cut(self, M: np.ndarray, lam: float) -> tuple[np.ndarray, float, float]:
         """As `RobustRisk.data_cut`, for models in these coordinates."""

@@ -1,8 +1,9 @@
 """The cuts of a bundle as one table, and the minimiser of the model they make.
 
-A data cut and a phi cut have one shape,  unit_t t + unit_lam lam >= <slope, M> + offset:  data cuts have
-units (1, -h) and offset c, phi cuts (0, 1) and 0.  Row 0 is the start cut (h = 0), row 1 the zero cut;
-neither ever goes, since with them the dual stays feasible.
+The data term is a sum of parts, each with its own cuts: f = sum_g t_g.  A data cut of part g and a phi cut have
+one shape,  units . (t_1, ..., t_G, lam) >= <slope, M> + offset:  data cuts have 1 for t_g, -h for lam and offset
+c, phi cuts 1 for lam and 0.  The first rows are the start cuts of the parts (h = 0), the next is the zero cut;
+they never go, since with them the dual stays feasible.
 """
 
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from ._quadratic import Basis, solve_quadratic
 
 __all__ = ["BundleState", "Cuts"]
 
-_START, _ZERO = 0, 1
 _IDLE = 20
-_ROOM = 16
 """Solutions of the model after which a cut without weight is dropped."""
+
+_ROOM = 16
+"""Cuts that find room before the table grows."""
+
+_PARTS = 5
+"""Parts up to which the program is solved to the tolerance itself."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,8 @@ class BundleState:
     ----------
     slopes : ndarray of shape (n_cuts, n_classes * n_columns)
         G of the data cuts and C of the phi cuts, flattened.
-    units : ndarray of shape (2, n_cuts)
-        What a cut bounds: t - h lam for data cuts, lam for phi cuts.
+    units : ndarray of shape (n_parts + 1, n_cuts)
+        What a cut bounds: t_g - h lam for data cuts, lam for phi cuts.
     offsets : ndarray of shape (n_cuts,)
         c of the data cuts, 0 for phi cuts.
     gram : ndarray of shape (n_cuts, n_cuts)
@@ -39,7 +44,7 @@ class BundleState:
         Solutions of the model since the cut last had weight.
     support : ndarray of int
         Cuts in the basis.
-    inverse : ndarray of shape (len(support) + 2, len(support) + 2)
+    inverse : ndarray of shape (n_parts + 1 + len(support), n_parts + 1 + len(support))
         Inverse of the basis's optimality system.
     """
 
@@ -67,6 +72,8 @@ class ModelMinimum:
         W: the risk is nowhere below  <W, M> + offset.
     offset : float
         sum_j a_j c_j.
+    parts : ndarray of shape (n_parts,)
+        The model's values of the parts of the data term at (M, lam).
     """
 
     M: np.ndarray
@@ -74,6 +81,7 @@ class ModelMinimum:
     bound: float
     slope: np.ndarray
     offset: float
+    parts: np.ndarray
 
 
 class Cuts:
@@ -88,25 +96,42 @@ class Cuts:
 
     def __init__(self, state: BundleState, radius: float):
         self.radius = radius
+        self._total = np.append(np.ones(len(state.units) - 1), radius)
         self._take(state, len(state.offsets) + _ROOM)
         self.basis = Basis(state.support, state.inverse)
-        if abs(self.units[1, : self.n] @ self.weights[: self.n] - radius) > 1e-9 * max(radius, 1e-9):
+        if abs(self.units[-1, : self.n] @ self.weights[: self.n] - radius) > 1e-9 * max(radius, 1e-9):
             self._restart()
 
     @classmethod
-    def start(cls, G: np.ndarray, c: float, radius: float) -> "Cuts":
-        """The start cut, made without flips, and the zero cut."""
-        slopes = np.vstack([G.ravel(), np.zeros(G.size)])
-        gram, units, support = slopes @ slopes.T, np.eye(2), np.array([_START, _ZERO])
+    def start(cls, slopes: np.ndarray, offsets: np.ndarray, radius: float) -> "Cuts":
+        """The start cut of each part, made without flips, and the zero cut.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n_parts, n_classes, n_columns)
+        offsets : ndarray of shape (n_parts,)
+        radius : float
+        """
+        m = len(offsets) + 1
+        slopes = np.vstack([slopes.reshape(len(offsets), -1), np.zeros(slopes[0].size)])
+        gram, units, support = slopes @ slopes.T, np.eye(m), np.arange(m)
         inverse = Basis.of(support, gram, units).inverse
-        weights, idle = np.array([1.0, radius]), np.zeros(2, dtype=int)
-        return cls(BundleState(slopes, units, np.array([c, 0.0]), gram, weights, idle, support, inverse), radius)
+        weights = np.append(np.ones(m - 1), radius)
+        state = BundleState(
+            slopes, units, np.append(offsets, 0.0), gram, weights, np.zeros(m, dtype=int), support, inverse
+        )
+        return cls(state, radius)
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of the data term."""
+        return len(self.units) - 1
 
     def _take(self, state, capacity):
         self.n = n = len(state.offsets)
         self.slopes = np.empty((capacity, state.slopes.shape[1]))
         self.gram = np.empty((capacity, capacity))
-        self.units = np.empty((2, capacity))
+        self.units = np.empty((len(state.units), capacity))
         self.offsets, self.weights = np.empty(capacity), np.zeros(capacity)
         self.idle = np.zeros(capacity, dtype=int)
         self.slopes[:n], self.gram[:n, :n], self.units[:, :n] = state.slopes, state.gram, state.units
@@ -115,16 +140,20 @@ class Cuts:
     def _restart(self):
         """Feasible point and basis of two cuts: for another radius, or where rounding spoiled the basis."""
         self.weights[:] = 0.0
-        self.weights[_START], self.weights[_ZERO] = 1.0, self.radius
-        self.basis = Basis.of(np.array([_START, _ZERO]), self.gram, self.units)
+        self.weights[: self.n_parts + 1] = self._total
+        self.basis = Basis.of(np.arange(self.n_parts + 1), self.gram, self.units)
 
-    def add_data(self, G: np.ndarray, h: float, c: float) -> None:
-        """Append the cut  t >= <G, M> + h lam + c."""
-        self._append(G, (1.0, -h), c)
+    def add_data(self, part: int, G: np.ndarray, h: float, c: float) -> None:
+        """Append the cut  t_part >= <G, M> + h lam + c."""
+        unit = np.zeros(self.n_parts + 1)
+        unit[part], unit[-1] = 1.0, -h
+        self._append(G, unit, c)
 
     def add_phi(self, C: np.ndarray) -> None:
         """Append the cut  lam >= <C, M>."""
-        self._append(C, (0.0, 1.0), 0.0)
+        unit = np.zeros(self.n_parts + 1)
+        unit[-1] = 1.0
+        self._append(C, unit, 0.0)
 
     def _append(self, slope, unit, offset):
         if self.n == len(self.offsets):
@@ -156,8 +185,10 @@ class Cuts:
         slopes, units = self.slopes[:n], self.units[:, :n]
         reward = self.offsets[:n] + slopes @ A
         # a weight can reach one on a data cut and the radius on a phi cut
-        mass = np.where(units[0] > 0, 1.0, max(self.radius, 1e-12))
-        program = (self.gram[:n, :n], units, rho * reward, np.array([1.0, self.radius]))
+        mass = np.where(units[:-1].any(axis=0), 1.0, max(self.radius, 1e-12))
+        # what each part may be off by adds up
+        tol = tol * min(1.0, _PARTS / self.n_parts)
+        program = (self.gram[:n, :n], units, rho * reward, self._total)
         multipliers, ok = self._solve(program, mass, rho * tol)
         if not ok:
             self._restart()
@@ -169,10 +200,11 @@ class Cuts:
         bound = float(weights @ reward - W @ W / (2 * rho))
         return ModelMinimum(
             (A - W / rho).reshape(centre.shape),
-            max(float(multipliers[1]) / rho, 0.0),
+            max(float(multipliers[-1]) / rho, 0.0),
             bound,
             W.reshape(centre.shape),
             float(weights @ self.offsets[:n]),
+            multipliers[:-1] / rho,
         )
 
     def _solve(self, program, mass, tol):
@@ -180,13 +212,13 @@ class Cuts:
         try:
             return solve_quadratic(*program, self.weights[: self.n], self.basis, mass, tol)
         except np.linalg.LinAlgError:
-            return np.zeros(2), False
+            return np.zeros(self.n_parts + 1), False
 
     def to_state(self) -> BundleState:
         """Copy of the cuts that have had weight lately, with the basis."""
         n = self.n
         wanted = self.idle[:n] < _IDLE
-        wanted[[_START, _ZERO]] = wanted[self.basis.support] = True
+        wanted[: self.n_parts + 1] = wanted[self.basis.support] = True
         keep = np.flatnonzero(wanted)
         position = np.cumsum(wanted) - 1
         return BundleState(
@@ -204,36 +236,35 @@ class Cuts:
 def feasible_weights(weights: np.ndarray, units: np.ndarray, radius: float) -> np.ndarray:
     """Exactly feasible multipliers next to rounded ones.
 
-    That is: a >= 0, sum a = 1, b >= 0, sum b = radius + sum a_j h_j.
+    That is: a >= 0, sum a = 1 in each part, b >= 0, sum b = radius + sum a_j h_j.
 
     Parameters
     ----------
     weights : ndarray of shape (n_cuts,)
-    units : ndarray of shape (2, n_cuts)
+    units : ndarray of shape (n_parts + 1, n_cuts)
     radius : float
 
     Returns
     -------
     weights : ndarray of shape (n_cuts,)
-        The flips in `a` may cost more than the radius; the start cut, which has none, then takes part of its
-        weight.
+        The flips in `a` may cost more than the radius; the start cuts, which have none, then take part of
+        its weight.
     """
-    weights = np.maximum(weights, 0.0)
-    a = weights * units[0]
-    total = a.sum()
-    if total > 0:
-        a /= total
-    else:
-        a[_START] = 1.0
-    flips = float((units[1] * units[0]) @ a)
+    weights, n_parts = np.maximum(weights, 0.0), len(units) - 1
+    totals = units[:-1] @ weights
+    if not totals.all():
+        weights[:n_parts][totals == 0] = totals[totals == 0] = 1.0
+    is_data = units[:-1].sum(axis=0)
+    a = weights * ((1.0 / totals) @ units[:-1])
+    b = weights * (1.0 - is_data)
+    flips = float(units[-1] @ a)
     if flips > radius:
         a *= radius / flips
-        a[_START] += 1.0 - radius / flips
+        a[:n_parts] += 1.0 - radius / flips
         flips = radius
-    b = weights * (1.0 - units[0])
     total = b.sum()
     if total > 0:
         b *= (radius - flips) / total
     else:
-        b[_ZERO] = radius - flips
+        b[n_parts] = radius - flips
     return a + b

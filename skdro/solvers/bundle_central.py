@@ -21,7 +21,7 @@ import numpy as np
 from ..ambiguity.wasserstein import RobustRisk
 from ._centred import CentredRisk
 from ._cuts import BundleState
-from .bundle import Bounds, add_data_cut, add_phi_cuts, start_cuts
+from .bundle import Bounds, add_data_cuts, add_phi_cuts, data_parts, start_cuts
 
 __all__ = ["CentralSolution", "solve_central"]
 
@@ -157,7 +157,8 @@ def solve_central(
     """
     inner, radius = CentredRisk.of(problem), problem.ball.radius
     origin = np.zeros((problem.n_classes, problem.X.shape[1]))
-    cuts = start_cuts(inner, origin, state)
+    parts = data_parts(inner)
+    cuts = start_cuts(parts, origin, state)
     risk, lam = problem.value(origin)
     centre = Centre(origin, risk, _FIRST_RHO * inner.size**2)
     bounds, promised, n_iter = Bounds(tol), np.inf, 1
@@ -170,7 +171,7 @@ def solve_central(
         if radius > 0:
             lam = max(least.lam, add_phi_cuts(cuts, inner, least.M, least.lam, accuracy / radius))
             cost = lam * radius
-        risk = cost + add_data_cut(cuts, inner, least.M, lam)
+        risk = cost + add_data_cuts(cuts, parts, least.M, lam, least.parts, 0.1 * accuracy / len(parts))
         lower = inner.lower_bound(least, min(bounds.upper, risk))
         bounds.update(least.M, lam, risk, lower)
         promised = centre.risk - least.bound
