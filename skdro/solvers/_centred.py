@@ -117,16 +117,24 @@ class CentredRisk:
         flipped = upper * max(1.0, kappa / radius) - 1.0
         return flipped if not present.all() else min(own.max(), flipped)
 
-    def lower_bound(self, least: ModelMinimum, upper: float) -> float:
+    def lower_bound(self, least: ModelMinimum, upper: float, widest: float | None = None) -> float:
         """Certified bound on the least risk from the multipliers of a model, given J* <= upper.
 
         For radius 0 it holds among models of Frobenius norm up to `_REACH` / size only.
+
+        Parameters
+        ----------
+        least : ModelMinimum
+        upper : float
+        widest : float, optional
+            Bound on phi(M*); upper / radius if not given.
         """
         W = least.slope
         if self.ball.radius == 0:
             return max(least.offset - _REACH / self.size * float(np.sqrt((W * W).sum())), 0.0)
         length = self.ball.norm.length(W[:, : self.n_features])
-        bound = least.offset - upper / self.ball.radius * float(length.sum() - length.max())
+        widest = upper / self.ball.radius if widest is None else widest
+        bound = least.offset - widest * float(length.sum() - length.max())
         if W.shape[1] > self.n_features:
             spread = self._intercept_spread(upper)
             bound -= 0.5 * float(np.abs(W[:, self.n_features :]).sum()) / self.size * spread

@@ -204,14 +204,17 @@ class _ActiveSet:
             if not self.pinned(leaving, column):
                 break
             move[leaving] = 0.0
-        if column[self.slots[leaving]] <= 0:
-            if not self.fresh:
-                self.refresh()
-                return True
-            raise np.linalg.LinAlgError("a pivot of the basis has the wrong sign")
+        dependent = column[self.slots[leaving]] <= 0
+        if dependent and not self.fresh:
+            self.refresh()
+            return True
         self.x[self.S] = np.maximum(start + min(step, 1.0) * (target - start), 0.0)
         self.x[self.S[leaving]] = 0.0
-        self.drop(leaving, column)
+        if dependent:  # so nearly that rounding decides the sign of its pivot: the others alone are the better basis
+            self.S = np.delete(self.S, leaving)
+            self.refresh()
+        else:
+            self.drop(leaving, column)
         return True
 
     def reduced_costs(self, variables=slice(None)):
@@ -265,7 +268,7 @@ def solve_quadratic(
     multipliers : ndarray of shape (n_equalities,)
         m in the optimality system.
     converged : bool
-        False if steps ran out or rounding stopped the method; `x` is feasible all the same.
+        False if steps ran out; `x` is feasible all the same, and the basis fits it.
 
     Raises
     ------
@@ -319,5 +322,5 @@ def _run(active, mass, tol, max_steps):
         exact = active.fresh
         candidates = candidates[candidates != entered]
         if not active.enter(entered):
-            return False
+            barred.append(entered)  # it depends on the basis and drives nothing to zero
     return False

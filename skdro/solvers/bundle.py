@@ -112,19 +112,28 @@ class Bounds:
         return self._idle >= _STALLED
 
 
-def add_phi_cuts(cuts: Cuts, problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> float:
-    """Add the cuts of the pairs of classes that are wider than `lam` by more than `tol`; return phi(M)."""
+def phi_slopes(problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> tuple[float, list[np.ndarray]]:
+    """phi(M), and the slopes C of the pairs of classes that are wider than `lam` by more than `tol`."""
     norm, features = problem.ball.norm, M[:, : problem.n_features]
     distances, first, second = pair_distances(features, norm, problem.labels_in_phi)
     wide = np.flatnonzero(distances > lam + tol)
     if len(wide) > _PHI_CUTS_A_ROUND:
         wide = wide[np.argpartition(-distances[wide], _PHI_CUTS_A_ROUND)[:_PHI_CUTS_A_ROUND]]
+    slopes = []
     for i, j in zip(first[wide], second[wide], strict=True):
         C = np.zeros_like(M)
         C[i, : problem.n_features] = norm.direction(features[i] - features[j])
         C[j] = -C[i]
+        slopes.append(C)
+    return float(distances.max(initial=0.0)), slopes
+
+
+def add_phi_cuts(cuts: Cuts, problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> float:
+    """Add the cuts of the pairs of classes that are wider than `lam` by more than `tol`; return phi(M)."""
+    phi, slopes = phi_slopes(problem, M, lam, tol)
+    for C in slopes:
         cuts.add_phi(C)
-    return float(distances.max(initial=0.0))
+    return phi
 
 
 def data_parts(problem: RobustRisk) -> list[RobustRisk]:
@@ -215,7 +224,7 @@ def solve_prox(
     cuts = start_cuts(parts, centre, state)
     bounds = Bounds(tol)
     for n_iter in range(1, max_iter + 1):  # noqa: B007
-        accuracy = 0.1 * bounds.allowed
+        accuracy = bounds.allowed * min(0.1, 0.5 / len(parts))  # what parts are off by adds up
         least = cuts.minimise_model(centre, rho, accuracy)
         M, lam = least.M, least.lam
         if radius > 0:
