@@ -120,7 +120,7 @@ class CutTable:
         self._take(state, len(state.offsets) + _ROOM)
         self.basis = Basis(state.support, state.inverse)
         wrong = self.units[:, : self.n] @ self.weights[: self.n] - total
-        if np.abs(wrong).max() > 1e-9 * max(np.abs(total).min(), 1e-9):
+        if (np.abs(wrong) > 1e-9 * np.maximum(capacity, 1e-9)).any():  # another radius
             self._restart()
 
     def _take(self, state, capacity):
@@ -130,13 +130,15 @@ class CutTable:
         self.units = np.empty((len(state.units), capacity))
         self.offsets, self.weights = np.empty(capacity), np.zeros(capacity)
         self.idle, self.tags = np.zeros(capacity, dtype=int), np.zeros((capacity, state.tags.shape[1]))
-        self.tags[:n], self.slopes[:n], self.gram[:n, :n], self.units[:, :n] = (
-            state.tags,
-            state.slopes,
-            state.gram,
-            state.units,
-        )
+        self.mass = np.empty(capacity)
+        self.slopes[:n], self.gram[:n, :n], self.units[:, :n] = state.slopes, state.gram, state.units
         self.offsets[:n], self.weights[:n], self.idle[:n] = state.offsets, state.weights, state.idle
+        self.tags[:n], self.mass[:n] = state.tags, self._reach(state.units)
+
+    def _reach(self, units):
+        """How large a weight can get: one on a data cut, the radius on a phi cut."""
+        g = self.n_parts
+        return np.where(units[:g].any(axis=0), 1.0, np.maximum(self.capacity[g:] @ units[g:], 1e-12))
 
     def _restart(self):
         """Feasible point and basis of two cuts: for another radius, or where rounding spoiled the basis."""
@@ -153,7 +155,7 @@ class CutTable:
         self.slopes[n] = slope.ravel()
         self.gram[n, : n + 1] = self.gram[: n + 1, n] = self.slopes[: n + 1] @ self.slopes[n]
         self.units[:, n], self.offsets[n] = unit, offset
-        self.weights[n], self.idle[n], self.tags[n] = 0.0, 0, tag
+        self.weights[n], self.idle[n], self.tags[n], self.mass[n] = 0.0, 0, tag, self._reach(unit)
         self.n = n + 1
 
     def _make_room(self):
@@ -175,11 +177,8 @@ class CutTable:
         n, A = self.n, centre.ravel()
         slopes, units = self.slopes[:n], self.units[:, :n]
         reward = self.offsets[:n] + slopes @ A
-        # a weight can reach one on a data cut and the radius on a phi cut
-        phi = np.maximum(self.capacity[self.n_parts :] @ units[self.n_parts :], 1e-12)
-        mass = np.where(units[: self.n_parts].any(axis=0), 1.0, phi)
         program = (self.gram[:n, :n], units, rho * reward, self.total)
-        multipliers = self._solve(program, mass, rho * tol)
+        multipliers = self._solve(program, rho * tol)
         self.idle[:n] += 1
         self.idle[:n][self.weights[:n] > 0] = 0
         weights = self.repaired(self.weights[:n], units)
@@ -194,11 +193,12 @@ class CutTable:
             weights @ self.tags[:n],
         )
 
-    def _solve(self, program, mass, tol):
+    def _solve(self, program, tol):
         """Solve the quadratic program in place; should it fail, the weights still give a valid bound."""
         for _ in range(2):
             try:
-                return solve_quadratic(*program, self.weights[: self.n], self.basis, mass, tol)[0]
+                weights, mass = self.weights[: self.n], self.mass[: self.n]
+                return solve_quadratic(*program, weights, self.basis, mass, tol)[0]
             except np.linalg.LinAlgError:
                 self._restart()
         return np.zeros(len(self.total))
@@ -214,7 +214,7 @@ class CutTable:
             self.slopes[keep],
             self.units[:, keep],
             self.offsets[keep],
-            self.gram[np.ix_(keep, keep)],
+            self.gram[keep[:, None], keep],
             self.weights[keep],
             self.idle[keep],
             position[self.basis.support],
@@ -309,9 +309,8 @@ def feasible_weights(weights: np.ndarray, units: np.ndarray, radius: float) -> n
     totals = units[:-1] @ weights
     if not totals.all():
         weights[:n_parts][totals == 0] = totals[totals == 0] = 1.0
-    is_data = units[:-1].sum(axis=0)
-    a = weights * ((1.0 / totals) @ units[:-1])
-    b = weights * (1.0 - is_data)
+    scale = (1.0 / totals) @ units[:-1]
+    a, b = weights * scale, weights * (scale == 0)
     flips = float(units[-1] @ a)
     if flips > radius:
         a *= radius / flips

@@ -52,7 +52,7 @@ class Basis:
         system = np.zeros((m + len(support), m + len(support)))
         system[:m, m:] = E[:, support]
         system[m:, :m] = system[:m, m:].T
-        system[m:, m:] = Q[np.ix_(support, support)]
+        system[m:, m:] = Q[support[:, None], support]
         return cls(support, np.linalg.inv(system))
 
 
@@ -70,13 +70,10 @@ class _ActiveSet:
 
     def _load(self, basis):
         m, self.size = len(self.E), len(basis.inverse)
-        room = self.size + _DELAYED
         self.S, self.slots = basis.support, np.arange(m, self.size)
         self.base, self.n_changes = basis.inverse, 0
         self.changes, self.scale = None, None
-        self.z = np.empty(room)
-        self.z[self.size :] = 0.0
-        self.z[: self.size] = self.base @ np.concatenate((self.e, self.p[self.S]))
+        self.z = self.base @ np.concatenate((self.e, self.p[self.S]))
 
     def basis(self) -> Basis:
         """The basis with all changes applied."""
@@ -95,8 +92,8 @@ class _ActiveSet:
         """Compute the inverse anew, free of the rounding of its updates."""
         self._load(Basis.of(self.S, self.Q, self.E))
         S, t, E = self.S, self.target, self.E[:, self.S]
-        stationarity = t @ self.Q[np.ix_(S, S)] + self.multipliers @ E - self.p[S]
-        self.z[: self.size] -= self.base @ np.concatenate((E @ t - self.e, stationarity))
+        stationarity = t @ self.Q[S[:, None], S] + self.multipliers @ E - self.p[S]
+        self.z -= self.base @ np.concatenate((E @ t - self.e, stationarity))
         self.fresh = True
 
     @property
@@ -126,10 +123,10 @@ class _ActiveSet:
     def _change(self, v, scale, residual):
         """Add scale v v' to the inverse, where v times the right-hand side is `residual`."""
         if self.n_changes == 0:
-            self.changes, self.scale = np.zeros((_DELAYED, len(self.z))), np.empty(_DELAYED)
+            self.changes, self.scale = np.zeros((_DELAYED, self.size + _DELAYED)), np.empty(_DELAYED)
         self.changes[self.n_changes, : self.size] = v
         self.scale[self.n_changes] = scale
-        self.z[: self.size] += scale * residual * v
+        self.z += scale * residual * v
         self.n_changes += 1
         self.fresh = False
         if self.n_changes == _DELAYED:
@@ -160,9 +157,10 @@ class _ActiveSet:
         u = self._solve(column)
         schur = self.Q[j, j] - column @ u
         if schur > _DEPENDENT * (self.Q[j, j] + np.abs(column) @ np.abs(u)):
-            residual = column @ self.z[:size] - self.p[j]
+            residual = column @ self.z - self.p[j]
             self.S = np.concatenate((self.S, [j]))
             self.slots, self.size = np.concatenate((self.slots, [size])), size + 1
+            self.z = np.concatenate((self.z, [0.0]))
             self._change(np.concatenate((u, [-1.0])), 1.0 / schur, residual)
             return True
         move = -u[self.slots]
@@ -217,10 +215,16 @@ class _ActiveSet:
             self.drop(leaving, column)
         return True
 
-    def reduced_costs(self, variables=slice(None)):
-        """Q x - p + E'm of some variables."""
-        Q = self.Q[self.S] if isinstance(variables, slice) else self.Q[np.ix_(self.S, variables)]
-        return self.x[self.S] @ Q - self.p[variables] + self.multipliers @ self.E[:, variables]
+    def reduced_costs(self):
+        """Q x - p + E'm of all variables."""
+        # x is zero outside S, but picking rows of Q pays only where there are many more
+        product = self.Q @ self.x if len(self.x) < 4 * len(self.S) else self.x[self.S] @ self.Q[self.S]
+        return product - self.p + self.multipliers @ self.E
+
+    def reduced_costs_of(self, some):
+        """Those of some variables."""
+        product = self.x[self.S] @ self.Q[self.S[:, None], some]
+        return product - self.p[some] + self.multipliers @ self.E[:, some]
 
 
 def _first_to_vanish(x, move):
@@ -300,7 +304,7 @@ def _run(active, mass, tol, max_steps):
         S, entered = active.S, None
         active.x[S] = np.maximum(target, 0.0)
         if len(candidates):
-            cost = active.reduced_costs(candidates) * mass[candidates]
+            cost = active.reduced_costs_of(candidates) * mass[candidates]
             best = int(cost.argmin())
         if not len(candidates) or cost[best] >= -tol:
             cost = active.reduced_costs() * mass
