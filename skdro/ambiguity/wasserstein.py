@@ -10,7 +10,7 @@ where a_n is the record's own loss and b_n its loss under the worst wrong label,
 one. The intercept is part of the scores but not of phi: it is neither transported nor penalised.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -240,6 +240,11 @@ class RobustRisk:
         if not np.isfinite(self.ball.kappa):
             return terms.own_loss
         return np.maximum(terms.own_loss, terms.flip_loss - self.ball.kappa * lam)
+
+    def by_class(self) -> list["RobustRisk"]:
+        """The records of each class that occurs, with the weights that they have here: `data_cut`s add up."""
+        rows = (np.flatnonzero(self.y == k) for k in range(self.n_classes))
+        return [replace(self, X=self.X[n], y=self.y[n], weight=self.weight[n]) for n in rows if len(n)]
 
     def data_cut(self, M: np.ndarray, lam: float) -> tuple[np.ndarray, float, float]:
         """Affine minorant  <G, M> + h lam + c  of  sum_n w_n max(a_n, b_n - kappa lam), tight at (M, lam).

@@ -4,7 +4,7 @@ With an intercept, moving the features by their mean and scaling the constant co
 proximal term only.  That is done on models and cuts: the data are neither copied nor made dense.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +58,11 @@ class CentredRisk:
         return self.risk.ball
 
     @property
+    def n_classes(self) -> int:
+        """Of the risk."""
+        return self.risk.n_classes
+
+    @property
     def n_features(self) -> int:
         """Of the risk."""
         return self.risk.n_features
@@ -72,6 +77,10 @@ class CentredRisk:
         user, P = M.copy(), self.n_features
         user[:, P:] = self.size * M[:, P:] - (M[:, :P] @ self.mean)[:, None]
         return user
+
+    def by_class(self) -> list["CentredRisk"]:
+        """As `RobustRisk.by_class`, in these coordinates."""
+        return [replace(self, risk=part) for part in self.risk.by_class()]
 
     def data_cut(self, M: np.ndarray, lam: float) -> tuple[np.ndarray, float, float]:
         """As `RobustRisk.data_cut`, for models in these coordinates."""
@@ -108,16 +117,24 @@ class CentredRisk:
         flipped = upper * max(1.0, kappa / radius) - 1.0
         return flipped if not present.all() else min(own.max(), flipped)
 
-    def lower_bound(self, least: ModelMinimum, upper: float) -> float:
+    def lower_bound(self, least: ModelMinimum, upper: float, widest: float | None = None) -> float:
         """Certified bound on the least risk from the multipliers of a model, given J* <= upper.
 
         For radius 0 it holds among models of Frobenius norm up to `_REACH` / size only.
+
+        Parameters
+        ----------
+        least : ModelMinimum
+        upper : float
+        widest : float, optional
+            Bound on phi(M*); upper / radius if not given.
         """
         W = least.slope
         if self.ball.radius == 0:
             return max(least.offset - _REACH / self.size * float(np.sqrt((W * W).sum())), 0.0)
         length = self.ball.norm.length(W[:, : self.n_features])
-        bound = least.offset - upper / self.ball.radius * float(length.sum() - length.max())
+        widest = upper / self.ball.radius if widest is None else widest
+        bound = least.offset - widest * float(length.sum() - length.max())
         if W.shape[1] > self.n_features:
             spread = self._intercept_spread(upper)
             bound -= 0.5 * float(np.abs(W[:, self.n_features :]).sum()) / self.size * spread

@@ -14,16 +14,17 @@ best intercepts. It needs r > 0. What is subtracted, the *doubt*, goes with W = 
 it is a smaller rho, whereas many steps without success ask for a larger one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..ambiguity.wasserstein import RobustRisk
 from ._centred import CentredRisk
-from ._cuts import BundleState
-from .bundle import Bounds, add_data_cut, add_phi_cuts, start_cuts
+from ._cuts import BundleState, CutTable, ModelMinimum
+from .bundle import Bounds, add_data_cuts, add_phi_cuts, data_parts, start_cuts
 
-__all__ = ["CentralSolution", "solve_central"]
+__all__ = ["FIRST_RHO", "CentralSolution", "Centre", "proximal_point", "solve_central"]
 
 _FAIR, _GOOD = 0.1, 0.5
 """Part of the promised decrease that moves the centre, and that at which rho was larger than need be."""
@@ -31,7 +32,7 @@ _FAIR, _GOOD = 0.1, 0.5
 _PATIENCE = 10
 """Steps without success before rho is doubled."""
 
-_FIRST_RHO = 1e-3
+FIRST_RHO = 1e-3
 """In units of the mean square of the rows."""
 
 
@@ -157,25 +158,57 @@ def solve_central(
     """
     inner, radius = CentredRisk.of(problem), problem.ball.radius
     origin = np.zeros((problem.n_classes, problem.X.shape[1]))
-    cuts = start_cuts(inner, origin, state)
-    risk, lam = problem.value(origin)
-    centre = Centre(origin, risk, _FIRST_RHO * inner.size**2)
-    bounds, promised, n_iter = Bounds(tol), np.inf, 1
-    bounds.update(origin, lam, risk, 0.0)
-    while not bounds.met and n_iter < max_iter:
-        n_iter += 1
-        accuracy = max(min(0.1 * bounds.allowed, 0.05 * promised), 1e-13)
-        least = cuts.minimise_model(centre.M, centre.rho, accuracy)
+    parts = data_parts(inner)
+    cuts = start_cuts(parts, origin, state)
+
+    def evaluate(least, accuracy):
         lam, cost = np.inf, 0.0
         if radius > 0:
             lam = max(least.lam, add_phi_cuts(cuts, inner, least.M, least.lam, accuracy / radius))
             cost = lam * radius
-        risk = cost + add_data_cut(cuts, inner, least.M, lam)
-        lower = inner.lower_bound(least, min(bounds.upper, risk))
-        bounds.update(least.M, lam, risk, lower)
-        promised = centre.risk - least.bound
-        centre.consider(least.M, risk, promised, least.offset - lower, bounds.allowed)
+        return lam, cost + add_data_cuts(cuts, parts, least.M, lam, least.parts, 0.1 * accuracy / len(parts))
+
+    risk, lam = problem.value(origin)
+    bounds = Bounds(tol)
+    bounds.update(origin, lam, risk, 0.0)
+    centre = Centre(origin, risk, FIRST_RHO * inner.size**2)
+    n_iter = proximal_point(cuts, evaluate, inner.lower_bound, centre, bounds, max_iter)
     M = inner.to_user(bounds.M)
     upper, lam = problem.value(M)
     lower = bounds.lower if radius > 0 else 0.0
     return CentralSolution(M, lam, upper, lower, n_iter, cuts.to_state(), bounds.met)
+
+
+def proximal_point(
+    cuts: CutTable,
+    evaluate: Callable[[ModelMinimum, float], tuple[object, float]],
+    lower_bound: Callable[[ModelMinimum, float], float],
+    centre: Centre,
+    bounds: Bounds,
+    max_iter: int,
+) -> int:
+    """Move the centre until the bounds meet; return the number of evaluations, that of the first centre included.
+
+    Parameters
+    ----------
+    cuts : CutTable
+    evaluate : callable
+        ``evaluate(least, accuracy) -> (multipliers, risk)`` at the model's minimiser; adds the cuts there.
+    lower_bound : callable
+        ``lower_bound(least, upper)``: what the multipliers prove if the least risk is at most `upper`.
+    centre : Centre
+    bounds : Bounds
+        Both are changed in place.
+    max_iter : int
+    """
+    promised, n_iter = np.inf, 1
+    while not bounds.met and n_iter < max_iter:
+        n_iter += 1
+        accuracy = max(min(0.1 * bounds.allowed, 0.05 * promised), 1e-13)
+        least = cuts.minimise_model(centre.M, centre.rho, accuracy)
+        lam, risk = evaluate(least, accuracy)
+        lower = lower_bound(least, min(bounds.upper, risk))
+        bounds.update(least.M, lam, risk, lower)
+        promised = centre.risk - least.bound
+        centre.consider(least.M, risk, promised, least.offset - lower, bounds.allowed)
+    return n_iter

@@ -151,3 +151,17 @@ def test_subgradient_supports_the_risk(seed, radius, kappa):
     for size in (1e-3, 0.1, 2.0):
         other = M + size * rng.normal(size=(3, 3))
         assert risk.value(other)[0] >= value + np.sum(slope * (other - M)) - 1e-7
+
+
+@pytest.mark.parametrize("kappa", [0.5, np.inf])
+def test_cuts_of_the_classes_add_up(kappa):
+    rng = np.random.default_rng(5)
+    X, y, weight = rng.normal(size=(30, 3)), rng.choice([0, 1, 3], size=30), rng.dirichlet(np.ones(30))
+    risk = RobustRisk(X, y, weight, 4, 3, WassersteinBall(0.1, kappa, TRANSPORT_NORMS["l2"]))
+    parts = risk.by_class()
+    assert [set(part.y) for part in parts] == [{0}, {1}, {3}]
+    for lam in (0.1, np.inf):
+        M = rng.normal(size=(4, 3))
+        G, h, c = (sum(values) for values in zip(*(part.data_cut(M, lam) for part in parts), strict=True))
+        for value, whole in zip((G, h, c), risk.data_cut(M, lam), strict=True):
+            np.testing.assert_allclose(value, whole, atol=1e-14)

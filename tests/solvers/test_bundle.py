@@ -222,6 +222,11 @@ def test_thirty_classes():
     problem = make_problem(n=100, K=30, P=3)
     centre = random_centre(problem, scale=0.1)
     assert_solves(problem, centre, 1.0, solve_prox(problem, centre, 1.0))
+    # far from the centre, where one cut an evaluation does not get there in a thousand
+    far = solve_prox(problem, centre, 1e-2)
+    assert_solves(problem, centre, 1e-2, far)
+    assert far.n_iter < 150
+    assert solve_prox(problem, centre, 1e-2, far.state).n_iter == 1
 
 
 def test_separable_data():

@@ -14,20 +14,21 @@ from skdro.solvers._cuts import feasible_weights
 from skdro.solvers._quadratic import Basis, solve_quadratic
 
 
-def make_program(seed, n, rank, radius, duplicates):
-    """Dual of a bundle: a start cut, a zero cut, data cuts with flips and phi cuts; slopes of low rank."""
+def make_program(seed, n, rank, radius, duplicates, parts=1):
+    """Dual of a bundle: start cuts, a zero cut, data cuts with flips and phi cuts; slopes of low rank."""
     rng = np.random.default_rng(seed)
     slopes = np.round(rng.normal(size=(n, rank)), 1)
-    slopes[1] = 0.0
+    slopes[parts] = 0.0
     if duplicates:
-        slopes[-2:] = slopes[2:4]
+        slopes[-2:] = slopes[parts + 1 : parts + 3]
     is_data = rng.random(n) < 0.5
-    is_data[:2] = True, False
+    is_data[: parts + 1] = [True] * parts + [False]
     flips = np.where(rng.random(n) < 0.5, 0.0, np.round(rng.random(n), 1)) * is_data
-    flips[0] = 0.0
-    E = np.array([is_data, np.where(is_data, flips, 1.0)], dtype=float)
+    flips[:parts] = 0.0
+    part = np.where(np.arange(n) < parts, np.arange(n), rng.integers(parts, size=n))
+    E = np.vstack([is_data & (part == g) for g in range(parts)] + [np.where(is_data, flips, 1.0)]).astype(float)
     p = np.where(is_data, rng.random(n), 0.0) + slopes @ rng.normal(size=rank)
-    return slopes @ slopes.T, E, p, np.array([1.0, radius])
+    return slopes @ slopes.T, E, p, np.append(np.ones(parts), radius)
 
 
 def brute_force(Q, E, p, e):
@@ -35,8 +36,8 @@ def brute_force(Q, E, p, e):
     best, n = np.inf, len(p)
     for size in range(1, n + 1):
         for S in map(list, combinations(range(n), size)):
-            system = np.block([[np.zeros((2, 2)), E[:, S]], [E[:, S].T, Q[np.ix_(S, S)]]])
-            x = np.linalg.lstsq(system, np.concatenate([e, p[S]]), rcond=1e-12)[0][2:]
+            system = np.block([[np.zeros((len(e), len(e))), E[:, S]], [E[:, S].T, Q[np.ix_(S, S)]]])
+            x = np.linalg.lstsq(system, np.concatenate([e, p[S]]), rcond=1e-12)[0][len(e) :]
             if (x >= -1e-9).all() and np.abs(E[:, S] @ x - e).max() < 1e-9:
                 best = min(best, x @ Q[np.ix_(S, S)] @ x / 2 - p[S] @ x)
     return best
@@ -44,9 +45,9 @@ def brute_force(Q, E, p, e):
 
 def solve(Q, E, p, e):
     x = np.zeros(len(p))
-    x[:2] = e
-    basis = Basis.of(np.array([0, 1]), Q, E)
-    mass = np.where(E[0] > 0, 1.0, max(e[1], 1e-12))
+    x[: len(e)] = e
+    basis = Basis.of(np.arange(len(e)), Q, E)
+    mass = np.where(E[:-1].any(axis=0), 1.0, max(e[-1], 1e-12))
     multipliers, converged = solve_quadratic(Q, E, p, e, x, basis, mass, 1e-10)
     return x, multipliers, converged, basis
 
@@ -58,9 +59,10 @@ def solve(Q, E, p, e):
     rank=st.integers(1, 4),
     radius=st.sampled_from([1e-3, 0.1, 0.5, 2.0]),
     duplicates=st.booleans(),
+    parts=st.integers(1, 2),
 )
-def test_active_set_finds_the_best_support(seed, n, rank, radius, duplicates):
-    Q, E, p, e = make_program(seed, n, rank, radius, duplicates)
+def test_active_set_finds_the_best_support(seed, n, rank, radius, duplicates, parts):
+    Q, E, p, e = make_program(seed, n, rank, radius, duplicates, parts)
     x, multipliers, converged, basis = solve(Q, E, p, e)
     assert converged
     assert (x >= 0).all()
@@ -83,15 +85,16 @@ def test_inverse_survives_many_changes_of_basis():
     assert_allclose(basis.inverse, Basis.of(basis.support, Q, E).inverse, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("radius", [0.0, 0.05, 3.0])
-def test_repaired_weights_are_exactly_feasible(radius):
+def test_repaired_weights_are_exactly_feasible(radius, parts):
     rng = np.random.default_rng(1)
     for _ in range(50):
-        _, E, _, _ = make_program(rng.integers(10**6), 8, 2, radius, False)
+        _, E, _, _ = make_program(rng.integers(10**6), 8, 2, radius, False, parts)
         rough = rng.normal(size=8) * (rng.random(8) < 0.7)
         weights = feasible_weights(rough, E, radius)
         assert (weights >= 0).all()
-        assert_allclose(E @ weights, [1.0, radius], atol=1e-14)
+        assert_allclose(E @ weights, [1.0] * parts + [radius], atol=1e-14)
 
 
 def test_repair_leaves_feasible_weights_alone():
