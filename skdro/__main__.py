@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from . import __version__
 
 CORE = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "cvxpy")
-OPTIONAL = ("matplotlib", "rich", "pooch")
+OPTIONAL = ("matplotlib", "rich", "pooch", "dp-accounting", "flwr")
 
 
 def installed(name: str) -> str:

@@ -11,3 +11,11 @@ class ConstantModelWarning(UserWarning):
 
 class PrivacyLeakWarning(UserWarning):
     """Something outside the noisy releases of a private fit depends on the data, or the noise is known."""
+
+
+class NoiseFeedbackWarning(UserWarning):
+    """The noise of a private solver that follows gradients by their changes grows from iteration to iteration."""
+
+
+class BudgetExceededError(ValueError):
+    """A fit would cost more than the ceiling of its `BudgetAccountant` leaves; no data were touched."""

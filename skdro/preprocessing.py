@@ -8,14 +8,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-__all__ = ["PublicBoundsScaler", "RowNormClipper", "check_feature_bounds", "clip_rows", "scale_to_box"]
+__all__ = [
+    "PublicBoundsScaler",
+    "RowNormClipper",
+    "check_feature_bounds",
+    "clip_rows",
+    "clip_rows_in_place",
+    "scale_to_box",
+]
 
 
 def clip_rows(X: np.ndarray, max_norm: float) -> np.ndarray:
     """Copy of `X` with each row scaled by min(1, max_norm / ||row||_2).
 
-    The norm is taken relative to the row's largest entry, so it neither overflows at 1e200 nor vanishes at
-    1e-200.
+    It neither overflows at 1e200 nor vanishes at 1e-200.
 
     Parameters
     ----------
@@ -34,6 +40,42 @@ def clip_rows(X: np.ndarray, max_norm: float) -> np.ndarray:
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
+    return clip_rows_in_place(np.array(X, dtype=float), max_norm)
+
+
+def clip_rows_in_place(X: np.ndarray, max_norm: float) -> np.ndarray:
+    """`clip_rows` that overwrites `X`, which must be of floats, and returns it.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+    max_norm : float
+        As in `clip_rows`.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> X = np.array([[3.0, 4.0], [0.3, 0.4]])
+    >>> clip_rows_in_place(X, 1.0) is X
+    True
+    """
+    squares = np.einsum("ij,ij->i", X, X)
+    # row by row: what one row holds must not change the rounding of another
+    extreme = ~(squares < 1e200) | (max_norm < 1e-100)
+    # a row whose squares underflow is shorter than max_norm
+    longer = (squares > max_norm**2) & ~extreme
+    factor = np.divide(max_norm, np.sqrt(squares), out=np.ones(len(X)), where=longer)
+    if extreme.any():
+        X[extreme] = _clip_extreme_rows(X[extreme], max_norm)
+    X *= factor[:, None]
+    return X
+
+
+def _clip_extreme_rows(X, max_norm):
+    """The same where squares would overflow: norms are taken relative to the row's largest entry."""
     largest = np.abs(X).max(axis=1, keepdims=True)
     shape = X / np.where(largest > 0, largest, 1.0)
     # between 1 and sqrt(n_features); a zero row never exceeds the norm, whatever stands here

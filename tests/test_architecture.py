@@ -109,6 +109,6 @@ def test_each_module_says_what_it_is_for(path):
 
 
 def test_import_stays_light():
-    code = "import sys, skdro; print([m for m in ('cvxpy', 'matplotlib', 'pooch') if m in sys.modules])"
+    code = "import sys, skdro; print([m for m in ('cvxpy', 'matplotlib', 'pooch', 'flwr') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

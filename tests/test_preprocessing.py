@@ -140,3 +140,13 @@ def test_names_and_set_output_through_a_pipeline():
     assert list(out.index) == [7, 3]
     np.testing.assert_allclose(out.to_numpy(), [[-0.5, 0.0], [0.5**0.5, -(0.5**0.5)]])
     assert frame.loc[3, "age"] == 150.0
+
+
+def test_an_extreme_row_changes_no_bit_of_another():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    alone = clip_rows(X, 1.0)
+    for value in (1e200, 1e308, 5e-324, 0.0):
+        X[7] = value
+        assert np.array_equal(np.delete(clip_rows(X, 1.0), 7, axis=0), np.delete(alone, 7, axis=0))
+        assert np.linalg.norm(clip_rows(X, 1.0)[7]) <= 1.0 + 1e-15

@@ -1,21 +1,23 @@
-"""Time of one private round: clients stacked, clients one by one, and the matrix products of the gradients alone.
+"""Time of one private round, in two tables; one thread, processor time, noise from the operating system.
 
-G clients with N records in all, K classes, P features and an intercept; one thread, processor time, the least of
-several alternating runs (a busy machine only ever adds time).  Noise comes from the operating system.
+First: clients stacked, clients one by one, and the matrix products of the gradients alone; the least of several runs
+(a busy machine only ever adds time).  Second: the robust classifier over ERM, variant by variant, as the median over
+alternating runs, for K classes and G clients.  N records in all, P features and an intercept.
 
-    python examples/benchmarks/private_rounds.py
+    python examples/benchmarks/private_rounds.py [ratios]
 """
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import sys
 import time
 import warnings
 
 import numpy as np
 
-from skdro import DPFedDROClassifier
+from skdro import DPFedDROClassifier, DPFedERMClassifier
 from skdro.federation import in_process
 
 SIZES = ((5, 3000, 4, 10), (30, 3000, 4, 10), (30, 30000, 4, 50))  # G, N, K, P
@@ -25,6 +27,9 @@ VARIANTS = {
     "published": {"variant": "paper"},
 }
 ROUNDS = 200
+CLASSES, CLIENTS = (3, 5, 9, 20), (5, 30, 100)
+ROWS, FEATURES = 3000, 10
+NORMS = ("linf", "l2", "l1")
 
 
 def problem(G, N, K, P):
@@ -34,7 +39,7 @@ def problem(G, N, K, P):
     return rng.normal(size=(N, P)) + rng.normal(size=(K, P))[y], y, np.arange(N) % G
 
 
-def captured_run(X, y, groups, settings):
+def captured_run(X, y, groups, settings, cls=DPFedDROClassifier):
     """The algorithm and the block that a fit makes."""
     calls = []
     original = in_process.run
@@ -46,7 +51,7 @@ def captured_run(X, y, groups, settings):
     in_process.run = spy
     try:
         warnings.simplefilter("ignore")
-        DPFedDROClassifier(classes=np.unique(y), feature_bounds=(-4, 4), n_rounds=1, **settings).fit(X, y, groups)
+        cls(classes=np.unique(y), feature_bounds=(-4, 4), n_rounds=1, **settings).fit(X, y, groups)
     finally:
         in_process.run = original
     return calls[0][:3]
@@ -76,8 +81,33 @@ def products(block, K):
     return run
 
 
-def main():
-    """Print the table."""
+def ratio(X, y, groups, settings, norm, repeats=5):
+    """Median time of the robust rounds over that of ERM, runs alternating; and ERM's microseconds a round."""
+    robust = captured_run(X, y, groups, {**settings, "norm": norm})
+    erm = captured_run(X, y, groups, settings, DPFedERMClassifier)
+    rounds = ROUNDS // 10
+    times = [
+        [seconds(lambda run=run: in_process.run(*run, rounds), 1) for run in (robust, erm)] for _ in range(repeats)
+    ]
+    robust_time, erm_time = np.median(times, axis=0)
+    return robust_time / erm_time, 1e6 * erm_time / rounds
+
+
+def ratios():
+    """Print the table of robust rounds over ERM's."""
+    print(f"\nDP-Fed DRO / DP-Fed ERM, time of a round; N = {ROWS}, P = {FEATURES}")
+    print("  G  K  method            us (ERM) " + "".join(f"{norm:>7s}" for norm in NORMS))
+    for G in CLIENTS:
+        for K in CLASSES:
+            X, y, groups = problem(G, ROWS, K, FEATURES)
+            for name, settings in VARIANTS.items():
+                found = [ratio(X, y, groups, settings, norm) for norm in NORMS]
+                base = np.median([us for _, us in found])
+                print(f"{G:3d} {K:2d}  {name:18s}{base:8.0f} " + "".join(f"{r:7.2f}" for r, _ in found), flush=True)
+
+
+def rounds():
+    """Print the table of rounds against their matrix products."""
     print("  G      N  K   P  method             us a round / products one by one")
     for G, N, K, P in SIZES:
         X, y, groups = problem(G, N, K, P)
@@ -100,4 +130,6 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] != ["ratios"]:
+        rounds()
+    ratios()

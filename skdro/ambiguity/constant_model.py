@@ -13,7 +13,16 @@ import numpy as np
 
 from .wasserstein import RobustRisk
 
-__all__ = ["ConstantModel", "Settled", "best_constant_model", "settle", "weighted_risk"]
+__all__ = [
+    "UNDECIDED_MARGIN",
+    "WORTH_A_MODEL",
+    "ConstantModel",
+    "Settled",
+    "appraise",
+    "best_constant_model",
+    "settle",
+    "settle_appraised",
+]
 
 WORTH_A_MODEL = 1e-3  # relative gain over the best constant model below which the constant one is taken
 UNDECIDED_MARGIN = 1e-3  # decides the prediction at a robust risk of at most 1 + 1e-3
@@ -31,11 +40,14 @@ class ConstantModel:
         By how much its score exceeds the others.
     risk : float
         Least robust risk of a constant model.
+    risk_at_margin : float
+        Robust risk at this margin: `risk`, or a little more where deciding does not pay.
     """
 
     label: int
     margin: float
     risk: float
+    risk_at_margin: float
 
 
 def best_constant_model(
@@ -58,12 +70,13 @@ def best_constant_model(
     Examples
     --------
     >>> best_constant_model(np.array([[0.25, 0.75]]), np.ones(1), np.array([0.125]), np.ones(1))
-    ConstantModel(label=1, margin=1.0, risk=0.75)
+    ConstantModel(label=1, margin=1.0, risk=0.75, risk_at_margin=0.75)
     """
     label = int((alpha @ shares).argmax())
     p = shares[:, label]
     decided = 2.0 * float(alpha @ (1.0 - p + np.minimum(radius / kappa, p)))
-    return ConstantModel(label, 1.0 if decided < 1.0 else UNDECIDED_MARGIN, min(1.0, decided))
+    margin = 1.0 if decided < 1.0 else UNDECIDED_MARGIN
+    return ConstantModel(label, margin, min(1.0, decided), 1.0 + margin * (decided - 1.0))
 
 
 @dataclass(frozen=True)
@@ -84,23 +97,63 @@ class Settled:
     constant: bool
 
 
-def weighted_risk(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> float:
-    """sum_g alpha_g F_g(model).
+def appraise(problem: RobustRisk, model: np.ndarray) -> dict[str, np.ndarray]:
+    """What one client says about a model: all that `settle_appraised` needs of its records.
 
     Parameters
     ----------
-    problems : sequence of RobustRisk
-    alpha : ndarray of shape (n_clients,)
+    problem : RobustRisk
     model : ndarray of shape (n_classes, n_columns)
+
+    Returns
+    -------
+    appraisal : dict
+        "risk", its robust risk; "label", the class that the model gives to all its records, -1 if they differ;
+        "shares" of shape (n_classes,), the share of each class in its records.
     """
-    return float(alpha @ [problem.value(model)[0] for problem in problems])
+    labels = np.asarray(problem.X @ model.T).argmax(axis=1)
+    return {
+        "risk": np.asarray(problem.value(model)[0]),
+        "label": np.asarray(labels[0] if np.all(labels == labels[0]) else -1),
+        "shares": np.bincount(problem.y, weights=problem.weight, minlength=problem.n_classes),
+    }
 
 
-def settle(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> Settled:
+def settle_appraised(
+    model: np.ndarray,
+    appraisals: Sequence[dict[str, np.ndarray]],
+    alpha: np.ndarray,
+    radius: np.ndarray,
+    kappa: np.ndarray,
+    n_features: int,
+) -> Settled:
     """The model itself, or the best constant one where the model gains nothing over it.
 
     Near the constant optimum the scores of all classes are equal and rounding would decide on the prediction;
     with an intercept (a column beyond the features) the constant model predicts the most frequent class instead.
+
+    Parameters
+    ----------
+    model : ndarray of shape (n_classes, n_columns)
+    appraisals : sequence of dict
+        What each client says of it, see `appraise`.
+    alpha, radius, kappa : ndarray of shape (n_clients,)
+        Weights (sum one), radii and flip costs of these clients.
+    n_features : int
+        Number of transported columns.
+    """
+    risk = float(alpha @ [float(said["risk"]) for said in appraisals])
+    constant = best_constant_model(np.array([said["shares"] for said in appraisals]), alpha, radius, kappa)
+    if risk >= (1 - WORTH_A_MODEL) * constant.risk and model.shape[1] > n_features:
+        model = np.zeros_like(model)
+        model[constant.label, -1] = constant.margin
+        return Settled(model, constant.risk_at_margin, True)
+    labels = {int(said["label"]) for said in appraisals}
+    return Settled(model, risk, len(labels) == 1 and labels != {-1})
+
+
+def settle(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray) -> Settled:
+    """`settle_appraised` where all clients' problems are at hand.
 
     Parameters
     ----------
@@ -110,17 +163,11 @@ def settle(problems: Sequence[RobustRisk], alpha: np.ndarray, model: np.ndarray)
         Client weights, sum one.
     model : ndarray of shape (n_classes, n_columns)
     """
-    risk = weighted_risk(problems, alpha, model)
-    n_classes = problems[0].n_classes
-    constant = best_constant_model(
-        np.array([np.bincount(p.y, weights=p.weight, minlength=n_classes) for p in problems]),
+    return settle_appraised(
+        model,
+        [appraise(problem, model) for problem in problems],
         alpha,
         np.array([p.ball.radius for p in problems]),
         np.array([p.ball.kappa for p in problems]),
+        problems[0].n_features,
     )
-    if risk >= (1 - WORTH_A_MODEL) * constant.risk and model.shape[1] > problems[0].n_features:
-        model = np.zeros_like(model)
-        model[constant.label, -1] = constant.margin
-        return Settled(model, weighted_risk(problems, alpha, model), True)
-    labels = np.concatenate([np.asarray(p.X @ model.T).argmax(axis=1) for p in problems])
-    return Settled(model, risk, bool(np.all(labels == labels[0])))

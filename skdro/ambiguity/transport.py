@@ -17,7 +17,9 @@ __all__ = [
     "pair_distances",
     "pairs_in_spread",
     "spread",
+    "spread_and_subgradient",
     "spread_subgradient",
+    "spreads_and_subgradients",
     "widest_pair",
 ]
 
@@ -35,13 +37,17 @@ class TransportNorm:
     dual_order : float
         Order of the dual norm.
     direction : callable
-        Maps d, shape (n_features,), to v with ||v|| <= 1 (transport norm) and <v, d> = ||d||_*.
+        Maps d, shape (..., n_features), to v with ||v|| <= 1 (transport norm) and <v, d> = ||d||_*.
+    farthest : callable
+        Maps models W, shape (n_models, n_classes, n_features), to the two classes i, j of each that are farthest
+        apart in the dual norm.
     """
 
     name: str
     order: float
     dual_order: float
     direction: Callable[[np.ndarray], np.ndarray]
+    farthest: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
     def length(self, X: np.ndarray) -> np.ndarray:
         """Transport norm of each row of `X`, shape (n_records,)."""
@@ -53,21 +59,51 @@ class TransportNorm:
 
 
 def _unit(d):
-    length = np.sqrt(d @ d)
-    return d / length if length > 0 else d
+    length = np.sqrt((d * d).sum(axis=-1, keepdims=True))
+    return d / np.where(length > 0, length, 1.0)
 
 
 def _largest_coordinate(d):
     v = np.zeros_like(d)
-    q = np.abs(d).argmax()
-    v[q] = np.sign(d[q])
+    q = np.abs(d).argmax(axis=-1)[..., None]
+    np.put_along_axis(v, q, np.sign(np.take_along_axis(d, q, axis=-1)), axis=-1)
     return v
 
 
+def _largest_entry(distances):
+    n_classes = distances.shape[-1]
+    return np.divmod(distances.reshape(len(distances), -1).argmax(axis=1), n_classes)
+
+
+def _farthest_l1(W):
+    n_models, n_classes, n_features = W.shape
+    at_once = max(1, 2_000_000 // (n_classes**2 * n_features))  # differences of all pairs take memory
+    ones, found = np.ones(n_features), []
+    for start in range(0, n_models, at_once):
+        part = W[start : start + at_once]
+        differences = part[:, :, None] - part[:, None]
+        found.append(_largest_entry(np.abs(differences, out=differences) @ ones))
+    i, j = zip(*found, strict=True)
+    return np.concatenate(i), np.concatenate(j)
+
+
+def _farthest_l2(W):
+    centred = W - W.mean(axis=1, keepdims=True)  # as large as their distances, which nothing then cancels
+    gram = centred @ centred.transpose(0, 2, 1)
+    squares = np.einsum("gkk->gk", gram)
+    return _largest_entry(squares[:, :, None] + squares[:, None] - 2 * gram)
+
+
+def _farthest_linf(W):
+    models = np.arange(len(W))
+    q = (W.max(axis=1) - W.min(axis=1)).argmax(axis=1)
+    return W[models, :, q].argmax(axis=1), W[models, :, q].argmin(axis=1)
+
+
 TRANSPORT_NORMS = {
-    "linf": TransportNorm("linf", np.inf, 1, np.sign),
-    "l2": TransportNorm("l2", 2, 2, _unit),
-    "l1": TransportNorm("l1", 1, np.inf, _largest_coordinate),
+    "linf": TransportNorm("linf", np.inf, 1, np.sign, _farthest_l1),
+    "l2": TransportNorm("l2", 2, 2, _unit, _farthest_l2),
+    "l1": TransportNorm("l1", 1, np.inf, _largest_coordinate, _farthest_linf),
 }
 
 
@@ -166,3 +202,41 @@ def spread_subgradient(W: np.ndarray, norm: TransportNorm, present: np.ndarray |
     v = norm.direction(W[i] - W[j])
     C[i], C[j] = v, -v
     return C
+
+
+def spread_and_subgradient(W: np.ndarray, norm: TransportNorm) -> tuple[float, np.ndarray]:
+    """phi(W) and a subgradient (e_i - e_j) v^T of it, shape (n_classes, n_features); zero where phi is.
+
+    Parameters
+    ----------
+    W : ndarray of shape (n_classes, n_features)
+    norm : TransportNorm
+    """
+    phi, i, j = widest_pair(W, norm)  # for one model and few classes, listing the pairs is the quickest
+    C = np.zeros_like(W)
+    v = norm.direction(W[i] - W[j])
+    C[i], C[j] = v, -v
+    return phi, C
+
+
+def spreads_and_subgradients(W: np.ndarray, norm: TransportNorm) -> tuple[np.ndarray, np.ndarray]:
+    """`spread_and_subgradient` of many models at once.
+
+    Parameters
+    ----------
+    W : ndarray of shape (n_models, n_classes, n_features)
+    norm : TransportNorm
+
+    Returns
+    -------
+    phi : ndarray of shape (n_models,)
+    C : ndarray of shape (n_models, n_classes, n_features)
+    """
+    models = np.arange(len(W))
+    i, j = norm.farthest(W)
+    differences = W[models, i] - W[models, j]
+    v = norm.direction(differences)
+    C = np.zeros_like(W)
+    C[models, i] = v
+    C[models, j] -= v  # i = j where all classes agree
+    return norm.dual(differences), C

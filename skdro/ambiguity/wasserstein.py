@@ -16,9 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from ..losses.crammer_singer import label_weights, margin_violations
-from .transport import TransportNorm, spread
+from .transport import TransportNorm, spread, spread_subgradient
 
 __all__ = ["RobustRisk", "WassersteinBall", "flip_gain", "optimal_multiplier", "record_terms", "worst_labels"]
+
+TIE = 1e-9  # relative; by how much lam is moved to see both sides of a record that is as well flipped as not
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,22 @@ class RobustRisk:
         phi = self.phi(M)
         lam = optimal_multiplier(terms.own_loss, terms.flip_loss, self.weight, phi, self.ball)
         return self._objective(terms, lam), lam
+
+    def value_and_subgradient(self, M: np.ndarray) -> tuple[float, np.ndarray]:
+        """Robust risk F(M) and a subgradient of F at M, shape (n_classes, n_columns).
+
+        Where the optimal lam is phi(M), moving M moves lam with it, at a rate r + h >= 0 for each unit of phi.
+        Where it is larger, some record is worth flipping in part: so much of it that r + h = 0.
+        """
+        risk, lam = self.value(M)
+        slope, h, _ = self.data_cut(M, lam * (1 + TIE))
+        if lam <= self.phi(M):
+            C = spread_subgradient(M[:, : self.n_features], self.ball.norm, self.labels_in_phi)
+            slope[:, : self.n_features] += (self.ball.radius + h) * C
+            return risk, slope
+        flipped, h_flipped, _ = self.data_cut(M, lam * (1 - TIE))
+        part = np.clip((self.ball.radius + h) / (h - h_flipped), 0.0, 1.0) if h > h_flipped else 0.0
+        return risk, slope + part * (flipped - slope)
 
     def value_at(self, M: np.ndarray, lam: float) -> float:
         """Risk lam r + sum_n w_n max(a_n, b_n - kappa lam), for any lam; a bound on F(M) if lam >= phi(M)."""

@@ -5,18 +5,19 @@ from typing import ClassVar
 
 import numpy as np
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval, StrOptions  # the one private import we accept
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # the one private import we accept
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..exceptions import SingleClientWarning
 from ..federation import in_process
 from ..federation.clients import encode_groups
+from ._between_sites import BetweenSites
 
-__all__ = ["FederatedMixin", "Interval", "LinearClassifier", "StrOptions"]
+__all__ = ["FederatedMixin", "HasMethods", "Interval", "LinearClassifier", "LinearRegressor", "StrOptions"]
 
 
 CONSTANT_MODEL = (
@@ -80,6 +81,29 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         return X, codes
 
 
+class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
+    """A regressor with `coef_` and `intercept_`."""
+
+    def predict(self, X):
+        """Predicted response of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return X @ self.coef_ + self.intercept_
+
+    def _validated(self, X, y):
+        """X and y as float64."""
+        return validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
+
+
 def binary_row(coef, intercept):
     """Score differences (class 1 minus class 0) of two-class models as a single row; others unchanged.
 
@@ -118,14 +142,17 @@ def check_ball(radius, kappa):
         raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
 
 
-class FederatedMixin:
+class FederatedMixin(BetweenSites):
     """Estimators whose `fit` takes the client label of each row as `groups`."""
 
     # with metadata routing on, meta-estimators pass groups down to the clients without further calls
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 (scikit-learn's own idiom)
 
-    def _clients(self, groups, n_rows):
-        """Sorted client labels and the client index of each row; warns if all rows count as one client."""
+    def _clients(self, groups, n_rows, above_fit=4):
+        """Sorted client labels and the client index of each row; warns if all rows count as one client.
+
+        `above_fit` counts this method, fit, and scikit-learn's callback wrapper.
+        """
         if groups is None:
             where = (
                 "metadata routing is on, so pass groups to the outermost fit and it arrives here"
@@ -137,7 +164,7 @@ class FederatedMixin:
                 f"{type(self).__name__} was fitted without groups, so all rows count as one client. Pass "
                 f"fit(X, y, groups=client_labels); {where}. A constant groups array silences this warning.",
                 SingleClientWarning,
-                stacklevel=4,  # past scikit-learn's callback wrapper, to the caller of fit
+                stacklevel=above_fit,
             )
         return encode_groups(groups, n_rows)
 
@@ -165,6 +192,7 @@ class FederatedMixin:
             shape,
             self.n_rounds,
             self.n_jobs,
+            exchanges=algorithm.exchanges,
             clients_per_task=algorithm.clients_per_task,
             monitor=monitor,
         )

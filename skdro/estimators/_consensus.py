@@ -4,22 +4,23 @@ A subclass says which robust problems the rounds solve (one, or one a class) and
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from ..ambiguity.constant_model import Settled, settle, weighted_risk
 from ..ambiguity.transport import TRANSPORT_NORMS
 from ..exceptions import ConstantModelWarning
-from ..federation.client_data import ClientBlock, prepare
+from ..federation.agreement import Federation, Records
 from ..federation.clients import client_weights, per_client
-from ..federation.frames import common_frame
+from ..federation.frames import AffineFrame, client_moments, frame_of_moments
 from ..federation.merging import merge_duplicate_rows
-from ..federation.steps.consensus import ConsensusADMM, ServerState
+from ..federation.steps.consensus import ConsensusADMM
 from ..solvers import bundle, conic
 from ._base import (
     REMEDY,
@@ -30,8 +31,10 @@ from ._base import (
     check_ball,
     checked_sample_weight,
 )
+from ._between_sites import Rounds
+from ._outcome import Outcome, answer_on, appraisals, candidates
 
-__all__ = ["ConsensusClassifier", "Outcome"]
+__all__ = ["ConsensusClassifier"]
 
 INITIAL_RHO = 0.1  # for rows of unit mean square; the balance moves it from there
 CLIENT_TOL = 1e-7  # certified gap of a client's problem
@@ -49,40 +52,12 @@ def _conic(problem, centre, rho, _):
 SOLVERS = {"bundle": _bundle, "conic": _conic}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What the rounds made of one robust problem.
-
-    Parameters
-    ----------
-    server : ServerState
-        After the problem's last round.
-    settled : Settled
-        The best model of all rounds, or the constant one.
-    last_risk : float
-        Robust risk of the consensus model after the last round.
-    converged : bool
-    """
-
-    server: ServerState
-    settled: Settled
-    last_risk: float
-    converged: bool
-
-    @classmethod
-    def of(cls, admm: ConsensusADMM, block: ClientBlock, server: ServerState) -> "Outcome":
-        """The outcome on a block of all clients."""
-        problems = [admm.risk(block, g) for g in range(block.n_clients)]
-        last_risk = weighted_risk(problems, admm.alpha, server.model)
-        best = server.model if last_risk <= server.best_objective else server.best_model
-        return cls(server, settle(problems, admm.alpha, best), last_risk, admm.finished(server))
-
-
 class ConsensusClassifier(FederatedMixin, LinearClassifier):
     """Base of the exact federated classifiers.
 
-    A subclass supplies `_algorithm(admm, n_columns)`, `_problems(algorithm, block, server)`, `_linear(frame,
-    models)`, `_summary(history, outcomes)`, `_constant(outcomes)` (what to say of constant models, if any) and
+    A subclass supplies `_algorithm(admm, n_columns)`, `_parts(algorithm)` (the consensus problems, each with the
+    block that it makes of a block), `_states(server)` (the server's state of each), `_linear(frame, models)`,
+    `_summary(history, outcomes)`, `_constant(outcomes)` (what to say of constant models, if any) and
     `_whose(unfinished)` (which problems a warning is about).
     """
 
@@ -151,41 +126,41 @@ class ConsensusClassifier(FederatedMixin, LinearClassifier):
         rows, codes = self._validated(X, y)
         weight = checked_sample_weight(sample_weight, len(rows))
         clients, index = self._clients(groups, len(rows))
-        block, frame, alpha = self._federation(rows, codes, clients, index, weight)
-        algorithm, shape = self._algorithm(self._admm(frame, alpha), block.X.shape[1])
+        records = Records(*merge_duplicate_rows(rows, codes, index, weight))
+        federation = self._federation(self._terms(clients, self._facts(records, len(clients))))
+        # clients without weight have no rows left
+        block = federation.block(replace(records, index=np.unique(records.index, return_inverse=True)[1]))
         result = self._run(
-            algorithm,
+            federation.algorithm,
             block,
-            shape,
-            lambda server: self._linear(
-                frame, np.stack([state.model for _, _, state in self._problems(algorithm, block, server)])
-            ),
+            federation.shape,
+            lambda server: self._linear(federation.frame, np.stack([state.model for state in self._states(server)])),
             X=X,  # as the user gave it, with its column names
             y=y,
             metadata=None if sample_weight is None else {"sample_weight": weight},
         )
-        outcomes = [Outcome.of(*problem) for problem in self._problems(algorithm, block, result.server)]
-        constant = self._constant(outcomes)
-        if constant:
-            warnings.warn(f"{constant} {REMEDY}", ConstantModelWarning, stacklevel=3)
-        self._store(frame, block, outcomes, result.history)
-        unfinished = [k for k, outcome in enumerate(outcomes) if not outcome.converged]
-        if self.tol > 0 and self.n_iter_ == self.n_rounds and unfinished:
-            primal, dual = (max(getattr(outcomes[k].server, name) for k in unfinished) for name in ("primal", "dual"))
-            warnings.warn(
-                f"{type(self).__name__} used all n_rounds={self.n_rounds} rounds before the residuals"
-                f"{self._whose(unfinished)} met tol={self.tol:g} (primal {primal:.2g}, dual {dual:.2g}); raise "
-                "n_rounds or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        answers = self._answers(federation, block, self._question(federation, result.server))
+        self._conclude(federation, Rounds(result.server, result.history, answers, range(block.n_clients)))
         return self
 
-    def _federation(self, X, codes, clients, index, weight):
-        """Block of all clients with their radii and flip costs in frame coordinates, the frame, the weights."""
+    def _records_of_site(self, X, y):
+        """Rows of one client; classes are those agreed on, or those that occur."""
+        rows, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        check_classification_targets(y)
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.unique(y)
+        codes = np.searchsorted(self.classes_, y)
+        return Records(*merge_duplicate_rows(rows, codes, np.zeros(len(rows), dtype=int), np.ones(len(rows))))
+
+    def _facts(self, records, n_clients=1):
+        """Total weight and first two moments of each client's rows, from which a common frame is made."""
+        return client_moments(records.X, records.index, records.weight, n_clients)
+
+    def _terms(self, clients, facts):
+        """Weights, radii and flip costs of the clients that have weight, and the common frame."""
         settings = {name: per_client(getattr(self, name), clients, name) for name in ("radius", "kappa")}
         check_ball(**settings)
-        sizes = np.bincount(index, weights=weight, minlength=len(clients))
+        sizes = facts["weight"]
         if sizes.sum() <= 0:
             raise ValueError("sample_weight is zero for all records.")
         alpha = client_weights(self.client_weights, clients, sizes)
@@ -193,11 +168,31 @@ class ConsensusClassifier(FederatedMixin, LinearClassifier):
         if alpha[present].sum() <= 0:
             raise ValueError("client_weights are zero for all clients that have records of positive sample_weight.")
         alpha = alpha[present] / alpha[present].sum()
-        X, codes, index, weight = merge_duplicate_rows(X, codes, (np.cumsum(present) - 1)[index], weight)
-        frame = common_frame(X, index, weight, alpha, self.fit_intercept)
-        block = prepare(X, codes, index, clients[present], frame, weight)
+        frame = frame_of_moments(facts["mean"][present], facts["deviation"][present], alpha, self.fit_intercept)
         scaled = {name: value[present] / frame.scale for name, value in settings.items()}
-        return replace(block, settings=scaled), frame, alpha
+        return {
+            "clients": clients[present],
+            "alpha": alpha,
+            "centre": frame.centre,
+            "scale": np.asarray(frame.scale),
+            **scaled,
+        }
+
+    def _federation(self, terms):
+        """Frame and algorithm; radii and flip costs are in frame coordinates."""
+        frame = AffineFrame(terms["centre"], float(terms["scale"]), self.fit_intercept)
+        n_columns = self.n_features_in_ + bool(self.fit_intercept)
+        algorithm, shape = self._algorithm(self._admm(frame, terms["alpha"]), n_columns)
+        settings = {name: terms[name] for name in ("radius", "kappa")}
+        return Federation(terms["clients"], frame, algorithm, shape, settings)
+
+    def _question(self, federation, server):
+        """The candidates of each problem, to be appraised."""
+        return {"models": np.array([candidates(state) for state in self._states(server)])}
+
+    def _answers(self, federation, block, question):
+        """What each client says of them."""
+        return appraisals(self._parts(federation.algorithm), block, question["models"])
 
     def _admm(self, frame, alpha):
         """Settings of the rounds for a problem with all classes."""
@@ -213,13 +208,37 @@ class ConsensusClassifier(FederatedMixin, LinearClassifier):
             tol=self.tol,
         )
 
-    def _store(self, frame, block, outcomes, history):
+    def _conclude(self, federation, rounds):
+        """Settle on a model of each problem, store it, and warn of what went wrong."""
+        problems = [admm for admm, _ in self._parts(federation.algorithm)]
+        outcomes = [
+            Outcome.of(
+                admm, state, federation.settings, [answer_on(answer, k) for answer in rounds.answers], rounds.answered
+            )
+            for k, (admm, state) in enumerate(zip(problems, self._states(rounds.server), strict=True))
+        ]
+        constant = self._constant(outcomes)
+        if constant:
+            warnings.warn(f"{constant} {REMEDY}", ConstantModelWarning, stacklevel=4)
+        self._store(federation, outcomes, rounds.history)
+        unfinished = [k for k, outcome in enumerate(outcomes) if not outcome.converged]
+        if self.tol > 0 and self.n_iter_ == self.n_rounds and unfinished:
+            primal, dual = (max(getattr(outcomes[k].server, name) for k in unfinished) for name in ("primal", "dual"))
+            warnings.warn(
+                f"{type(self).__name__} used all n_rounds={self.n_rounds} rounds before the residuals"
+                f"{self._whose(unfinished)} met tol={self.tol:g} (primal {primal:.2g}, dual {dual:.2g}); raise "
+                "n_rounds or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _store(self, federation, outcomes, history):
         models = np.stack([outcome.settled.model for outcome in outcomes])
-        for name, value in self._linear(frame, models).items():
+        for name, value in self._linear(federation.frame, models).items():
             setattr(self, name, value)
-        self.clients_ = block.clients
+        self.clients_ = federation.clients
         local = np.stack([outcome.server.local for outcome in outcomes], axis=1)
-        self.client_coef_ = self._linear(frame, local)["coef_"]
+        self.client_coef_ = self._linear(federation.frame, local)["coef_"]
         self.n_iter_ = len(history["objective"])
         # the risk of a round's model is known when the next round has begun; a finished problem keeps its last
         objective = np.roll(history["objective"].reshape(self.n_iter_, -1), -1, axis=0)

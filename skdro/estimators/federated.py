@@ -103,8 +103,11 @@ class FedDROClassifier(WorstCaseMixin, ConsensusClassifier):
     def _algorithm(self, admm, n_columns):
         return admm, (len(self.classes_), n_columns)
 
-    def _problems(self, algorithm, block, server):
-        return [(algorithm, block, server)]
+    def _parts(self, algorithm):
+        return [(algorithm, lambda block: block)]
+
+    def _states(self, server):
+        return [server]
 
     def _linear(self, frame, models):
         coef, intercept = binary_row(*frame.leave(models[..., 0, :, :]))

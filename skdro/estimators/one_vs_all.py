@@ -1,6 +1,7 @@
 """The federated robust classifier by one-against-the-rest problems: exact, all classes in one pass of rounds."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -113,8 +114,13 @@ class FedOvADROClassifier(ConsensusClassifier):
         algorithm = OneVsAll(replace(admm, n_classes=2), len(self.classes_))
         return algorithm, (len(algorithm.positives), 2, n_columns)
 
-    def _problems(self, algorithm, block, server):
-        return [(algorithm.binary, algorithm.against_rest(block, k), state) for k, state in enumerate(server)]
+    def _parts(self, algorithm):
+        return [
+            (algorithm.binary, partial(algorithm.against_rest, problem=k)) for k in range(len(algorithm.positives))
+        ]
+
+    def _states(self, server):
+        return list(server)
 
     def _linear(self, frame, models):
         # the score of a class is the difference of the two rows of its problem's model

@@ -6,82 +6,37 @@ from typing import ClassVar
 import numpy as np
 
 from ..ambiguity.transport import TRANSPORT_NORMS
-from ..federation.doors import GaussianDoor, pass_through
-from ..federation.steps.gradient import GradientDescent
-from ..federation.steps.linearised import FlippedLabels, LinearisedADMM, StepSizes, TrustedLabels
-from ..privacy.accounting import ACCOUNTANTS
-from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan, noise_multipliers
-from ..privacy.sensitivity import ADJACENCIES, mean_gradient, model_step, multiplier_step, weighted_gradient_sum
-from ._base import Interval, StrOptions, binary_row, check_ball
-from ._private import Design, PrivateFederatedClassifier
+from ..federation.doors import GaussianDoor
+from ..federation.steps.linearised import LinearisedADMM, StepSizes
+from ..federation.steps.multipliers import FlippedLabels, TrustedLabels
+from ..federation.steps.objectives import WorstCaseRisk
+from ..privacy.plan import ReleaseKind, noise_multipliers
+from ..privacy.sensitivity import ADJACENCIES, model_step, multiplier_step
+from ._base import Interval, StrOptions, check_ball
+from ._private import PrivateFederatedClassifier
+from ._private_designs import budget, check_local, descent_design, plan_of
+from ._public import Design
 
 __all__ = ["DPFedDROClassifier"]
 
 MODEL_SHARE = 0.95  # of the squared budget of a round of Algorithm 2; the rest goes to the multiplier
 
 
-def _budget(estimator):
-    """Keyword arguments that a plan takes from an estimator."""
-    return {
-        "epsilon": estimator.epsilon,
-        "delta": estimator.delta,
-        "budget": estimator.budget,
-        "accountant": ACCOUNTANTS[estimator.accountant],
-    }
-
-
-def _plan(estimator, kinds, sensitivity):
-    return gaussian_plan(
-        kinds,
-        sensitivity,
-        adjacency=ADJACENCIES[estimator.adjacency],
-        aggregation=AGGREGATIONS[estimator.aggregation],
-        **_budget(estimator),
-    )
-
-
-def _local_gradient(estimator, facts, adjacency):
-    return mean_gradient(estimator.data_norm, facts.n_records, adjacency)
-
-
-def _trusted_gradient(estimator, facts, adjacency):
-    return weighted_gradient_sum(estimator.data_norm, facts.alpha, facts.n_records, adjacency)
-
-
-# aggregation -> sensitivity of what gets the noise, and the doors at the client and at the server
-GRADIENT_RELEASE = {
-    "local": (_local_gradient, lambda door: (door, pass_through)),
-    "trusted": (_trusted_gradient, lambda door: (pass_through, door)),
-}
-
-
 def global_design(estimator, facts):
-    """Gradient descent at the broadcast model; one release of a gradient a round."""
-    sensitivity, doors = GRADIENT_RELEASE[estimator.aggregation]
-    bound = sensitivity(estimator, facts, ADJACENCIES[estimator.adjacency])
-    plan = _plan(estimator, [ReleaseKind("gradient", estimator.n_rounds)], {"gradient": bound})
-    at_client, at_server = doors(GaussianDoor(plan.releases["gradient"], facts.noise))
-    algorithm = GradientDescent(
+    """Gradient descent on the worst-case risk at the broadcast model."""
+    objective = WorstCaseRisk(
         norm=TRANSPORT_NORMS[estimator.norm],
         n_classes=facts.n_classes,
         n_features=facts.n_features,
-        alpha=facts.alpha,
         radius=float(facts.alpha @ facts.settings["radius"]),
-        step=estimator.c_model,
         data_norm=estimator.data_norm,
-        at_client=at_client,
-        at_server=at_server,
     )
-    return Design(plan, algorithm)
+    return descent_design(estimator, facts, objective)
 
 
 def paper_design(estimator, facts):
     """Algorithm 2 as published: a noisy model and, unless labels are trusted, a noisy multiplier a round."""
-    if estimator.aggregation != "local":
-        raise ValueError(
-            'aggregation="trusted" is not possible with variant="paper": its duals would subtract the noise of one '
-            'round in the next, and the budget would not hold. Use variant="global" or aggregation="local".'
-        )
+    check_local(estimator)
     kappa = facts.settings["kappa"]
     trusted = ~np.isfinite(kappa)
     if trusted.any() and not trusted.all():
@@ -92,7 +47,7 @@ def paper_design(estimator, facts):
         if trusted.all()
         else [ReleaseKind("model", T, MODEL_SHARE), ReleaseKind("multiplier", T, 1 - MODEL_SHARE)]
     )
-    multipliers = noise_multipliers(kinds, **_budget(estimator))
+    multipliers = noise_multipliers(kinds, **budget(estimator))
     steps = StepSizes.of_theorem_3(
         n_rounds=T,
         n_records=facts.n_records,
@@ -110,15 +65,16 @@ def paper_design(estimator, facts):
         "model": model_step(estimator.data_norm, facts.n_records, estimator.rho, steps.eta, adjacency),
         "multiplier": multiplier_step(kappa, facts.n_records, steps.nu, adjacency),
     }
-    plan = _plan(estimator, kinds, sensitivity)
+    plan = plan_of(estimator, kinds, sensitivity)
     doors = {name: GaussianDoor(planned, facts.noise) for name, planned in plan.releases.items()}
+    norm = TRANSPORT_NORMS[estimator.norm]
     labels = (
-        TrustedLabels() if trusted.all() else FlippedLabels(kappa, steps.nu, estimator.gamma, doors["multiplier"])
+        TrustedLabels(norm, facts.n_features)
+        if trusted.all()
+        else FlippedLabels(norm, facts.n_features, kappa, steps.nu, estimator.gamma, doors["multiplier"])
     )
     algorithm = LinearisedADMM(
-        norm=TRANSPORT_NORMS[estimator.norm],
         n_classes=facts.n_classes,
-        n_features=facts.n_features,
         alpha=facts.alpha,
         rho=estimator.rho,
         eta=steps.eta,
@@ -220,7 +176,8 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     Notes
     -----
     Choosing parameters by ``GridSearchCV`` on private records is not private at any epsilon: its scores are exact
-    functions of the labels.  Fix them beforehand, or tune on public or simulated data.
+    functions of the labels.  Fix them beforehand, tune on public or simulated data, or pay for
+    `skdro.model_selection.PrivateSearchCV`.
 
     `n_rounds` and `c_model` were chosen together on simulated data
     (``examples/benchmarks/choose_private_steps.py``).  No certificate comes with a private fit, and in our
@@ -312,10 +269,3 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     def _design(self, facts):
         check_ball(facts.settings["radius"], facts.settings["kappa"])
         return VARIANTS[self.variant](self, facts)
-
-    def _store(self, frame, clients, plan, noise, server, history, n_iter):
-        super()._store(frame, clients, plan, noise, server, history, n_iter)
-        # only the published algorithm has models of the clients; an earlier fit's must not survive
-        self.__dict__.pop("client_coef_", None)
-        if hasattr(server, "local"):
-            self.client_coef_ = binary_row(*frame.leave(server.local))[0]

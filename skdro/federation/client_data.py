@@ -13,7 +13,7 @@ from ..ambiguity.transport import TransportNorm
 from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
 from .frames import AffineFrame, ClippedFrame
 
-__all__ = ["ClientBlock", "client_risk", "prepare", "stacked"]
+__all__ = ["ClientBlock", "by_client", "client_risk", "prepare", "stacked"]
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class ClientBlock:
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_columns)
-        Rows in frame coordinates.
-    y : ndarray of int, shape (n_rows,)
-        Class indices.
+        Rows in frame coordinates (as they are, before `prepare`).
+    y : ndarray of shape (n_rows,)
+        Class indices, or the targets of a regression.
     weight : ndarray of shape (n_rows,)
         Share of each row in its client's mean; sums to one within a client.
     offsets : ndarray of int, shape (n_clients + 1,)
@@ -81,6 +81,10 @@ class ClientBlock:
             )
         return np.array([V[self.rows(g)].T @ self.X[self.rows(g)] for g in range(self.n_clients)])
 
+    def without(self, null: np.ndarray) -> "ClientBlock":
+        """The block with some records, bool of shape (n_rows,), counted but of weight zero: null records."""
+        return replace(self, weight=np.where(null, 0.0, self.weight))
+
     def subset(self, start: int, stop: int) -> "ClientBlock":
         """The block of clients start, ..., stop - 1: views, no copy."""
         rows = slice(self.offsets[start], self.offsets[stop])
@@ -96,6 +100,45 @@ class ClientBlock:
         )
 
 
+def by_client(
+    X: np.ndarray,
+    y: np.ndarray,
+    index: np.ndarray,
+    clients: np.ndarray,
+    sample_weight: np.ndarray | None = None,
+) -> ClientBlock:
+    """Rows as they are, sorted by client; not copied if they are sorted already.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+        Class indices, or the targets of a regression.
+    index : ndarray of int, shape (n_rows,)
+        Client index of each row.
+    clients : ndarray of shape (n_clients,)
+        Sorted client labels; each owns at least one row of positive weight.
+    sample_weight : ndarray of shape (n_rows,), optional
+        Non-negative; equal weights if not given.
+
+    Returns
+    -------
+    ClientBlock
+    """
+    order = slice(None) if (index[:-1] <= index[1:]).all() else np.argsort(index, kind="stable")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    totals = np.bincount(index, weights=weight, minlength=len(clients))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(clients)))])
+    return ClientBlock(
+        X=X[order],
+        y=y[order],
+        weight=(weight / totals[index])[order],
+        offsets=offsets,
+        clients=clients,
+        index=np.arange(len(clients)),
+    )
+
+
 def prepare(
     X: np.ndarray,
     y: np.ndarray,
@@ -108,33 +151,16 @@ def prepare(
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
-    y : ndarray of int, shape (n_rows,)
-        Class indices.
-    index : ndarray of int, shape (n_rows,)
-        Client index of each row.
-    clients : ndarray of shape (n_clients,)
-        Sorted client labels; each owns at least one row of positive weight.
+    X, y, index, clients, sample_weight
+        As in `by_client`.
     frame : AffineFrame or ClippedFrame
-    sample_weight : ndarray of shape (n_rows,), optional
-        Non-negative; equal weights if not given.
 
     Returns
     -------
     ClientBlock
     """
-    order = np.argsort(index, kind="stable")
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    totals = np.bincount(index, weights=weight, minlength=len(clients))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(clients)))])
-    return ClientBlock(
-        X=frame.enter(X[order]),
-        y=y[order],
-        weight=(weight / totals[index])[order],
-        offsets=offsets,
-        clients=clients,
-        index=np.arange(len(clients)),
-    )
+    block = by_client(X, y, index, clients, sample_weight)
+    return replace(block, X=frame.enter(block.X))
 
 
 def stacked(block: ClientBlock) -> ClientBlock:

@@ -38,6 +38,11 @@ class Diagnosed:
         """As the algorithm's own."""
         return self.algorithm.clients_per_task
 
+    @property
+    def exchanges(self):
+        """As the algorithm's own."""
+        return self.algorithm.exchanges
+
     def client_start(self, block):
         """As the algorithm's own."""
         return self.algorithm.client_start(block)

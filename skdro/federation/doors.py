@@ -38,6 +38,7 @@ class GaussianDoor:
         index: np.ndarray,
         round: int,
         bound: float | np.ndarray,
+        scale: float = 1.0,
     ) -> tuple[np.ndarray, tuple[Release, ...]]:
         """Noisy copy of `exact`, shape (n_draws, ...), and the longer ledger.
 
@@ -50,12 +51,15 @@ class GaussianDoor:
         round : int
         bound : float or ndarray of shape (n_draws,)
             Public bound on the magnitude of the entries.
+        scale : float
+            Sensitivity of this round for a unit of the planned one: for kinds that were planned relative to a
+            public number.
         """
         lines: list[Release] = []
         noisy = release(
             exact,
             name=self.planned.name,
-            sensitivity=self.planned.drawn[index],
+            sensitivity=self.planned.drawn[index] * scale,
             multiplier=self.planned.multiplier,
             bound=bound,
             round=round,
@@ -66,6 +70,6 @@ class GaussianDoor:
         return noisy, (*ledger, *lines)
 
 
-def pass_through(exact, ledger, *, index, round, bound):
+def pass_through(exact, ledger, *, index, round, bound, scale=1.0):
     """`exact` itself: what stays inside the trusted party needs no noise."""
     return exact, ledger

@@ -4,13 +4,23 @@ A frame maps rows into coordinates that suit the method: centred and of unit siz
 a bounded norm for private ones.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..preprocessing import clip_rows
+from ..preprocessing import clip_rows_in_place
 
-__all__ = ["AffineFrame", "ClippedFrame", "common_frame"]
+__all__ = [
+    "AffineFrame",
+    "ClippedFrame",
+    "MappedFrame",
+    "ResponseFrame",
+    "client_moments",
+    "common_frame",
+    "common_response_frame",
+    "frame_of_moments",
+]
 
 
 @dataclass(frozen=True)
@@ -97,17 +107,116 @@ class ClippedFrame:
 
     def enter(self, X: np.ndarray) -> np.ndarray:
         """Clipped rows, shape (n_rows, n_features [+ 1]); a new array."""
-        return clip_rows(self.affine.enter(np.clip(X, self.lo, self.hi)), self.data_norm)
+        n_features = X.shape[1]
+        Z = np.empty((len(X), n_features + self.affine.constant))
+        features = Z[:, :n_features]
+        # one pass each over rows that are in the cache: np.clip with arrays takes twice as long
+        np.maximum(X, self.lo, out=features)
+        np.minimum(features, self.hi, out=features)
+        features -= self.affine.centre
+        features /= self.affine.scale
+        Z[:, n_features:] = 1.0
+        return clip_rows_in_place(Z, self.data_norm)
 
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
         return self.affine.leave(M)
 
 
+@dataclass(frozen=True)
+class MappedFrame:
+    """A public map of the features, such as random Fourier features, between the public box and the norm clip.
+
+    Parameters
+    ----------
+    box : ClippedFrame
+        Of the features, without constant and norm clip.
+    transform : callable
+        Maps rows to rows, each on its own, by public parameters only.
+    clipped : ClippedFrame
+        Of the mapped features.
+    """
+
+    box: ClippedFrame
+    transform: Callable[[np.ndarray], np.ndarray]
+    clipped: ClippedFrame
+
+    @property
+    def affine(self) -> AffineFrame:
+        """Public coordinates of the mapped features."""
+        return self.clipped.affine
+
+    @property
+    def data_norm(self) -> float:
+        """Bound on the norm of the rows."""
+        return self.clipped.data_norm
+
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0."""
+        mapped = np.asarray(self.transform(self.box.enter(X)), dtype=float)
+        return self.clipped.enter(np.nan_to_num(mapped, nan=0.0, posinf=1e300, neginf=-1e300))
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of the mapped features, as `AffineFrame.leave`."""
+        return self.clipped.leave(M)
+
+
+def client_moments(
+    X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, n_clients: int
+) -> dict[str, np.ndarray]:
+    """Weight, mean and mean squared distance from it of each client's rows: what a common frame is made of.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    index : ndarray of int, shape (n_rows,)
+        Client index of each row.
+    sample_weight : ndarray of shape (n_rows,)
+    n_clients : int
+
+    Returns
+    -------
+    moments : dict
+        "weight" and "deviation" of shape (n_clients,), "mean" of shape (n_clients, n_features); zero for a client
+        without weight.
+    """
+    order = np.argsort(index, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=n_clients))])
+    weight, mean, deviation = np.zeros(n_clients), np.zeros((n_clients, X.shape[1])), np.zeros(n_clients)
+    for g in range(n_clients):
+        rows = order[bounds[g] : bounds[g + 1]]
+        own, own_weight = X[rows], sample_weight[rows]
+        weight[g] = own_weight.sum()
+        if weight[g] > 0:
+            share = own_weight / weight[g]
+            mean[g] = share @ own
+            deviation[g] = share @ ((own - mean[g]) ** 2).sum(axis=1)
+    return {"weight": weight, "mean": mean, "deviation": deviation}
+
+
+def frame_of_moments(mean: np.ndarray, deviation: np.ndarray, alpha: np.ndarray, constant: bool) -> AffineFrame:
+    """Frame in which the federation's mean is zero (with an intercept) and its mean squared row norm is one.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_clients, n_features)
+    deviation : ndarray of shape (n_clients,)
+        As `client_moments` returns them.
+    alpha : ndarray of shape (n_clients,)
+        Client weights, sum one.
+    constant : bool
+        Whether the model has an intercept.
+    """
+    centre = alpha @ mean if constant else np.zeros(mean.shape[1])
+    spread = float(np.sqrt(alpha @ (deviation + ((mean - centre) ** 2).sum(axis=1))))
+    # equal rows differ from their mean by rounding, which is no scale to divide by
+    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(mean).max() else 1.0, constant)
+
+
 def common_frame(
     X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, alpha: np.ndarray, constant: bool
 ) -> AffineFrame:
-    """Frame in which the federation's mean is zero (with an intercept) and its mean squared row norm is one.
+    """The frame of `frame_of_moments`, from the rows of all clients.
 
     Every client counts with its weight alpha_g, so that the frame is a function of the clients' means and
     mean squares alone; it changes the conditioning of an exact fit, never its solution.
@@ -122,8 +231,55 @@ def common_frame(
     constant : bool
         Whether the model has an intercept.
     """
-    share = sample_weight * (alpha / np.bincount(index, weights=sample_weight))[index]
-    centre = share @ X if constant else np.zeros(X.shape[1])
-    spread = float(np.sqrt(share @ ((X - centre) ** 2).sum(axis=1)))
-    # equal rows differ from their mean by rounding, which is no scale to divide by
-    return AffineFrame(centre, spread if spread > 1e-13 * np.abs(X).max() else 1.0, constant)
+    moments = client_moments(X, index, sample_weight, len(alpha))
+    return frame_of_moments(moments["mean"], moments["deviation"], alpha, constant)
+
+
+@dataclass(frozen=True)
+class ResponseFrame:
+    """Coordinates of a regression: those of the rows, and y -> (y - centre) / scale for the responses.
+
+    Parameters
+    ----------
+    affine : AffineFrame
+        Of the rows, with a common scale.
+    centre, scale : float
+        Of the responses; without an intercept the centre is zero, or models could not be taken back.
+    """
+
+    affine: AffineFrame
+    centre: float
+    scale: float
+
+    @property
+    def label(self) -> float:
+        """(scale of the rows) / (scale of the responses): what a unit of response is in the metric of the rows."""
+        return float(self.affine.scale) / self.scale
+
+    def enter_response(self, y: np.ndarray) -> np.ndarray:
+        """Responses in frame coordinates."""
+        return (y - self.centre) / self.scale
+
+    def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (..., 1, n_features) and intercepts (..., 1) in the user's units."""
+        coef, own = self.affine.leave(M)
+        return coef * self.scale, own * self.scale + self.centre
+
+
+def common_response_frame(
+    X: np.ndarray, y: np.ndarray, index: np.ndarray, alpha: np.ndarray, constant: bool
+) -> ResponseFrame:
+    """`common_frame` of the rows, and of the responses as if they were one more feature.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+    index, alpha, constant
+        As in `common_frame`.
+    """
+    ones = np.ones(len(X))
+    responses = common_frame(y[:, None], index, ones, alpha, constant)
+    return ResponseFrame(
+        common_frame(X, index, ones, alpha, constant), float(responses.centre[0]), float(responses.scale)
+    )

@@ -55,6 +55,7 @@ def run(
     n_rounds: int,
     n_jobs: int | None = None,
     *,
+    exchanges: int = 1,
     clients_per_task: int | None = None,
     participants: Callable[[int], list[int]] | None = None,
     monitor: Monitor | None = None,
@@ -71,6 +72,9 @@ def run(
     n_rounds : int
     n_jobs : int, optional
         Workers, as in joblib; the user's `joblib.parallel_config` decides on the backend.
+    exchanges : int
+        Exchanges between clients and server in a round, where an algorithm needs several; `history` and the monitor
+        see the last.
     clients_per_task : int, optional
         Clients whose steps run in one task; all in one if not given.
     participants : callable, optional
@@ -93,16 +97,17 @@ def run(
             if monitor is not None:
                 monitor.begin()
             tasks = range(len(blocks)) if participants is None else participants(t)
-            broadcast = algorithm.broadcast(server)
-            steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks]
-            # a single task needs no pool, and a round of stacked clients is shorter than the pool's own work
-            answers = parallel(steps) if len(steps) > 1 else [step(*args) for step, args, _ in steps]
-            replies, clients = [], []
-            for k, (task_replies, state) in zip(tasks, answers, strict=True):
-                states[k] = state
-                replies += task_replies
-                clients += range(cuts[k], cuts[k] + len(task_replies))
-            server = algorithm.server_step(server, replies, clients)
+            for _ in range(exchanges):
+                broadcast = algorithm.broadcast(server)
+                steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks]
+                # a single task needs no pool, and a round of stacked clients is shorter than the pool's own work
+                answers = parallel(steps) if len(steps) > 1 else [step(*args) for step, args, _ in steps]
+                replies, clients = [], []
+                for k, (task_replies, state) in zip(tasks, answers, strict=True):
+                    states[k] = state
+                    replies += task_replies
+                    clients += range(cuts[k], cuts[k] + len(task_replies))
+                server = algorithm.server_step(server, replies, clients)
             reports.append(algorithm.report(server))
             stop = monitor is not None and monitor.end(server)
             if stop or algorithm.finished(server):

@@ -6,7 +6,7 @@ Its subgradient in M is (e_rival - e_y) x^T, of Frobenius norm sqrt(2) ||x|| or 
 
 import numpy as np
 
-__all__ = ["GRADIENT_NORM", "gradient_sum", "label_weights", "margin_violations"]
+__all__ = ["GRADIENT_NORM", "gradient_sum", "label_weights", "losses", "margin_violations", "score_gradient"]
 
 GRADIENT_NORM = np.sqrt(2.0)
 """Largest Frobenius norm of a record's subgradient, per unit of the record's l2 norm."""
@@ -79,3 +79,45 @@ def gradient_sum(X: np.ndarray, y: np.ndarray, rival: np.ndarray, weight: np.nda
     G : ndarray of shape (n_classes, n_features)
     """
     return label_weights(y, rival, weight, n_classes).T @ X
+
+
+def losses(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Loss of each record.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (..., n_classes)
+    y : ndarray of int, shape (...)
+
+    Returns
+    -------
+    ndarray of shape (...)
+
+    Examples
+    --------
+    >>> losses(np.array([[2.0, 0.0], [0.0, 0.5]]), np.array([0, 0]))
+    array([0. , 1.5])
+    """
+    return margin_violations(scores.reshape(-1, scores.shape[-1]), y.ravel())[0].reshape(y.shape)
+
+
+def score_gradient(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A subgradient e_rival - e_y of each record's loss in its scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (..., n_classes)
+    y : ndarray of int, shape (...)
+
+    Returns
+    -------
+    ndarray of shape (..., n_classes)
+
+    Examples
+    --------
+    >>> score_gradient(np.array([[2.0, 0.0], [0.0, 0.5]]), np.array([0, 0]))
+    array([[ 0.,  0.],
+           [-1.,  1.]])
+    """
+    rival = margin_violations(scores.reshape(-1, scores.shape[-1]), y.ravel())[1]
+    return label_weights(y.ravel(), rival, np.ones(y.size), scores.shape[-1]).reshape(scores.shape)

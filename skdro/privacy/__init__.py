@@ -1,5 +1,15 @@
-"""What may leave a site: noise, sensitivities, accounting, the plan of a fit and the report it ends with."""
+"""What may leave a site: noise, sensitivities, accounting, plans and reports; the ledger of many fits; audits."""
 
+from .auditing import AuditResult, audit
+from .budget import BudgetAccountant
+from .membership import MembershipResult, membership_inference
 from .report import PrivacyReport
 
-__all__ = ["PrivacyReport"]
+__all__ = [
+    "AuditResult",
+    "BudgetAccountant",
+    "MembershipResult",
+    "PrivacyReport",
+    "audit",
+    "membership_inference",
+]

@@ -7,10 +7,10 @@ with mu^2 = sum_k (Delta_k / sigma_k)^2  (Dong, Roth & Su 2022), and mu-GDP is (
 
 The papers' moments bound  A + 2 sqrt(A ln(1/delta)), A = mu^2/2,  is kept to reproduce their numbers; it
 costs 18 to 40 % more epsilon.  Each accountant rounds epsilon up and mu down by `SLACK`, so that root finding
-never flatters.
+never flatters.  Poisson-sampled rounds have their half of the adapter in `subsampling`, beside the sampler.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, inf, log, pi, sqrt
 from numbers import Real
@@ -221,6 +221,18 @@ class Accountant:
     version: str
     epsilon: Callable[[float, float], float]
     mu: Callable[[float, float], float]
+
+    def largest_epsilon(self, clients: Iterable[Sequence], delta: float, adjacency: str) -> float:
+        """Epsilon of the client whose events cost the most; `adjacency` is in their sensitivities already.
+
+        Parameters
+        ----------
+        clients : iterable of sequences of Event
+        delta : float
+        adjacency : str
+        """
+        mu_squared = [sum(e.count * (e.sensitivity / e.sigma) ** 2 for e in events) for events in clients]
+        return self.epsilon(sqrt(max(mu_squared)), delta)
 
 
 ACCOUNTANTS = {

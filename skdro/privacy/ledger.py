@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .plan import PrivacyPlan
+from .plan import PlannedRelease, PrivacyPlan
 
 __all__ = ["Release", "check_ledger"]
 
@@ -72,10 +72,16 @@ def check_ledger(plan: PrivacyPlan, ledger: Sequence[Release], *, stopped: bool 
         made = np.zeros(len(planned.drawn), dtype=int)
         for line in lines:
             made[line.clients] += line.count
-            if not (
-                np.array_equal(line.sensitivity, planned.drawn[line.clients])
-                and np.array_equal(line.sigma, planned.sigma[line.clients])
-            ):
+            if not _as_planned(line, planned):
                 raise RuntimeError(f"The noise of a release {planned.name!r} is not as planned.")
         if (made > planned.count).any() or not (stopped or (made == planned.count).all()):
             raise RuntimeError(f"The number of releases {planned.name!r} is not as planned.")
+
+
+def _as_planned(line: Release, planned: PlannedRelease) -> bool:
+    """Whether a line has the planned noise; of a relative kind the multiplier is planned, for all draws alike."""
+    drawn = planned.drawn[line.clients]
+    if planned.relative:
+        unit = line.sensitivity / drawn
+        drawn = line.sensitivity if np.allclose(unit, unit[:1], rtol=1e-12, atol=0.0) else drawn
+    return np.array_equal(line.sensitivity, drawn) and np.array_equal(line.sigma, planned.multiplier * drawn)

@@ -23,6 +23,7 @@ __all__ = [
     "ReleaseKind",
     "gaussian_plan",
     "noise_multipliers",
+    "planned_release",
 ]
 
 
@@ -37,11 +38,16 @@ class ReleaseKind:
         How often it happens, usually the number of rounds.
     share : float
         Its share in the budget of a round, > 0: the noise multiplier is proportional to 1 / sqrt(share).
+    relative : bool
+        Whether its sensitivity follows from what was released before, such as a clip that shrinks with the last
+        step.  The plan then holds the sensitivity for a unit of that public number, and the noise multiplier,
+        which alone decides on privacy, is still fixed beforehand.
     """
 
     name: str
     count: int
     share: float = 1.0
+    relative: bool = False
 
 
 def _each_client(sensitivity):
@@ -170,6 +176,8 @@ class PlannedRelease:
     drawn : ndarray of shape (n_draws,)
         Sensitivities that the noise is scaled to: what `mechanism.release` takes.  One for each client, or a
         single one if the noise is added once to a sum.
+    relative : bool
+        Both sensitivities are those for a unit of a public number that each round determines.
     """
 
     name: str
@@ -177,6 +185,7 @@ class PlannedRelease:
     multiplier: float
     sensitivity: np.ndarray
     drawn: np.ndarray
+    relative: bool = False
 
     @property
     def sigma(self) -> np.ndarray:
@@ -210,14 +219,30 @@ class PrivacyPlan:
     aggregation: Aggregation
 
     @property
+    def mechanism(self) -> str:
+        """Type of the events."""
+        return "gaussian"
+
+    @property
+    def rate(self) -> float:
+        """Probability with which a record takes part in a release."""
+        return 1.0
+
+    @property
     def mu(self) -> np.ndarray:
         """Gaussian-DP parameter of each client's records, shape (n_clients,)."""
         return np.sqrt(sum(planned.mu_squared for planned in self.releases.values()))
 
     @property
+    def client_epsilons(self) -> np.ndarray:
+        """Epsilon of each client's records at `delta`, shape (n_clients,)."""
+        mu, index = np.unique(self.mu, return_inverse=True)
+        return np.array([self.accountant.epsilon(float(m), self.delta) for m in mu])[index]
+
+    @property
     def epsilon(self) -> float:
         """Total epsilon at `delta`: clients are disjoint, so the largest client's."""
-        return self.accountant.epsilon(float(self.mu.max()), self.delta)
+        return float(self.client_epsilons.max())
 
 
 def gaussian_plan(
@@ -265,15 +290,16 @@ def gaussian_plan(
     (1.0, array([1.865, 1.244]))
     """
     multipliers = noise_multipliers(kinds, epsilon=epsilon, delta=delta, budget=budget, accountant=accountant)
-    releases = {
-        kind.name: _planned(kind, multipliers[kind.name], sensitivity[kind.name], aggregation) for kind in kinds
-    }
-    return PrivacyPlan(releases, delta, accountant, adjacency, aggregation)
+    releases = [planned_release(kind, multipliers[kind.name], sensitivity[kind.name], aggregation) for kind in kinds]
+    return PrivacyPlan({planned.name: planned for planned in releases}, delta, accountant, adjacency, aggregation)
 
 
-def _planned(kind, multiplier, sensitivity, aggregation):
+def planned_release(
+    kind: ReleaseKind, multiplier: float, sensitivity: np.ndarray, aggregation: Aggregation
+) -> PlannedRelease:
+    """One kind of release with its noise; ValueError if a sensitivity is negative, not finite, or leaves none."""
     sensitivity = np.array(sensitivity, dtype=float)
     drawn = aggregation.drawn(sensitivity)
     if not (np.isfinite(sensitivity) & (sensitivity >= 0)).all() or not (drawn > 0).all():
         raise ValueError(f"The sensitivities of the release {kind.name!r} must be finite and > 0.")
-    return PlannedRelease(kind.name, kind.count, multiplier, sensitivity, drawn)
+    return PlannedRelease(kind.name, kind.count, multiplier, sensitivity, drawn, kind.relative)

@@ -7,15 +7,17 @@ who has nothing else: `PrivacyReport.rederive_epsilon` recomputes epsilon from t
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 
 import numpy as np
 
 from .accounting import ACCOUNTANTS
 from .noise import NoiseSource
 from .plan import PrivacyPlan
+from .subsampling import PLD
 
 __all__ = ["ClientGuarantee", "Event", "PrivacyReport", "privacy_report"]
+
+BY_NAME = {**ACCOUNTANTS, PLD.name: PLD}
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,11 @@ class Event:
     Parameters
     ----------
     type : str
-        "gaussian".
+        "gaussian", or "poisson_gaussian" if records take part by a coin.
     q : float
         Probability with which a record takes part; 1 for the full batch.
     sensitivity : float
-        How far one record of this client moves the release, in l2.
+        How far one record of this client, if it takes part, moves the release, in l2.
     sigma : float
         Standard deviation of the noise on it.
     count : int
@@ -37,6 +39,9 @@ class Event:
         Kind of release.
     client : object
         Label of the client.
+    relative : bool
+        Sensitivity and sigma are those for a unit of a public number that each round determines, such as its clip;
+        their ratio, which is what counts, was fixed beforehand.
     """
 
     type: str
@@ -46,13 +51,14 @@ class Event:
     count: int
     name: str
     client: Hashable
+    relative: bool = False
 
 
 @dataclass(frozen=True)
 class ClientGuarantee:
-    """Gaussian-DP parameter of one client's records, and its epsilon at the report's delta."""
+    """Gaussian-DP parameter of one client's records (None if sampled), and its epsilon at the report's delta."""
 
-    mu: float
+    mu: float | None
     epsilon: float
 
 
@@ -75,8 +81,9 @@ class PrivacyReport:
         The same number if the fit is not private, otherwise None: it is what the releases would cost if
         nothing else were known.
     delta : float
-    mu : float
-        Gaussian-DP parameter, the largest over clients.
+    mu : float or None
+        Gaussian-DP parameter, the largest over clients; None for Poisson-sampled releases, which have a privacy
+        loss distribution instead.
     per_client : dict of ClientGuarantee
         By client label.  Nominal as well if the fit is not private.
     events : tuple of Event
@@ -98,7 +105,7 @@ class PrivacyReport:
     epsilon: float | None
     nominal_epsilon: float | None
     delta: float
-    mu: float
+    mu: float | None
     per_client: dict[Hashable, ClientGuarantee]
     events: tuple[Event, ...]
     accountant: str
@@ -120,10 +127,10 @@ class PrivacyReport:
         -------
         epsilon : float
         """
-        mu_squared = defaultdict(float)
+        by_client = defaultdict(list)
         for event in self.events:
-            mu_squared[event.client] += event.count * (event.sensitivity / event.sigma) ** 2
-        return ACCOUNTANTS[self.accountant].epsilon(sqrt(max(mu_squared.values())), self.delta)
+            by_client[event.client].append(event)
+        return BY_NAME[self.accountant].largest_epsilon(by_client.values(), self.delta, self.adjacency)
 
     def to_dict(self) -> dict:
         """All fields and `private` as plain types that `json.dumps` takes; `per_client` becomes a list.
@@ -143,13 +150,12 @@ class PrivacyReport:
         return fields
 
     def __repr__(self):
-        accountant = ACCOUNTANTS[self.accountant]
+        words = BY_NAME[self.accountant].words + ("" if self.mu is None else f", mu = {self.mu:.4g}")
         lines = [
             _headline(self),
             f"  trusted     : {self.trust}",
             f"  releases    : {_releases(self.events)}",
-            f"  accountant  : {accountant.words}, mu = {self.mu:.4g} "
-            f"({self.accountant}, version {self.accountant_version})",
+            f"  accountant  : {words} ({self.accountant}, version {self.accountant_version})",
             f"  clients     : {_clients(self.per_client)}",
             f"  noise       : {self.noise}",
             f"  public      : {', '.join(self.public) or 'nothing'}",
@@ -174,6 +180,8 @@ def _releases(events):
     return "; ".join(
         f"{max(e.count for e in group)} x {name!r} with Gaussian noise of at least "
         f"{min(e.sigma / e.sensitivity for e in group if e.sensitivity > 0):.4g} times the sensitivity"
+        + (" (relative to the round's public clip)" if group[0].relative else "")
+        + (f", each record in with probability {group[0].q:g}" if group[0].q < 1 else "")
         for name, group in kinds.items()
     )
 
@@ -240,7 +248,7 @@ def privacy_report(
         epsilon=None if reasons else plan.epsilon,
         nominal_epsilon=plan.epsilon if reasons else None,
         delta=plan.delta,
-        mu=float(plan.mu.max()),
+        mu=None if plan.mu is None else float(plan.mu.max()),
         per_client=_guarantees(plan, labels),
         events=_events(plan, labels),
         accountant=plan.accountant.name,
@@ -258,14 +266,23 @@ def _plain(label):
 
 
 def _guarantees(plan, labels):
-    mu, index = np.unique(plan.mu, return_inverse=True)
-    distinct = [ClientGuarantee(float(m), plan.accountant.epsilon(float(m), plan.delta)) for m in mu]
-    return {label: distinct[i] for label, i in zip(labels, index, strict=True)}
+    mu = [None] * len(labels) if plan.mu is None else plan.mu.tolist()
+    pairs = zip(mu, plan.client_epsilons.tolist(), strict=True)
+    return {label: ClientGuarantee(*pair) for label, pair in zip(labels, pairs, strict=True)}
 
 
 def _events(plan, labels):
     return tuple(
-        Event("gaussian", 1.0, float(sensitivity), float(sigma), planned.count, planned.name, label)
+        Event(
+            plan.mechanism,
+            plan.rate,
+            float(sensitivity),
+            float(sigma),
+            planned.count,
+            planned.name,
+            label,
+            planned.relative,
+        )
         for planned in plan.releases.values()
         for label, sensitivity, sigma in zip(
             labels,

@@ -21,7 +21,7 @@ import numpy as np
 from ..ambiguity.transport import pairs_in_spread
 from ..ambiguity.wasserstein import RobustRisk
 
-__all__ = ["ConicSolution", "solve_prox"]
+__all__ = ["ConicSolution", "risk_epigraph", "run_clarabel", "solve_prox"]
 
 _cache = threading.local()  # cvxpy problems hold their parameters' values: one set of them per thread
 
@@ -96,12 +96,53 @@ def _compiled(problem, with_prox):
     )
 
 
-class _CompiledProblem:
-    """One cvxpy problem of fixed shape whose data are parameters.
+def risk_epigraph(M, X, Y, weight, radius, kappa, n_features, norm, pairs):
+    """The robust risk F(M) of one client as a cvxpy expression to be minimised, and what ties it to M.
 
     Labels enter as a 0/1 matrix Y, so that one compilation serves all labellings; the constraints that this
     adds for c = y follow from the others.
+
+    Parameters
+    ----------
+    M : cvxpy.Variable of shape (n_classes, n_columns)
+    X, Y, weight, radius : cvxpy.Parameter or array
+        Rows (n_rows, n_columns), labels (n_rows, n_classes), weights (n_rows,), radius ().
+    kappa : cvxpy.Parameter, float or None
+        Cost of a flip; None if labels are trusted.
+    n_features : int
+    norm : TransportNorm
+    pairs : sequence of pairs of int
+        Of classes that count in phi.
+
+    Returns
+    -------
+    risk : cvxpy.Expression
+    constraints : list
     """
+    import cvxpy as cp
+
+    n, n_classes = Y.shape
+    lam, s = cp.Variable(nonneg=True), cp.Variable(n)
+    S = cp.Variable((n, n_classes))
+    own = cp.sum(cp.multiply(Y, S), axis=1)
+    column = np.ones((1, n_classes))
+    constraints = [
+        S == X @ M.T,
+        s[:, None] @ column >= 1 - Y + S - own[:, None] @ column,
+    ]
+    if kappa is not None:
+        u = cp.Variable(n)
+        constraints += [
+            u[:, None] @ column >= S,
+            (s + kappa * lam)[:, None] @ column >= 1 - Y + u[:, None] @ column - S,
+        ]
+    W = M[:, :n_features]
+    constraints += [lam >= cp.norm(W[i] - W[j], norm.dual_order) for i, j in pairs]
+    return radius * lam + weight @ s, constraints
+
+
+class _CompiledProblem:
+    """One cvxpy problem of fixed shape whose data are parameters."""
 
     def __init__(self, shape, n_classes, n_features, norm, flips, pairs, with_prox):
         import cvxpy as cp
@@ -112,24 +153,10 @@ class _CompiledProblem:
         self.Y = cp.Parameter((n, n_classes))
         self.weight = cp.Parameter(n, nonneg=True)
         self.radius = cp.Parameter(nonneg=True)
-        lam, s = cp.Variable(nonneg=True), cp.Variable(n)
-        S = cp.Variable((n, n_classes))
-        own = cp.sum(cp.multiply(self.Y, S), axis=1)
-        column = np.ones((1, n_classes))
-        constraints = [
-            S == self.X @ self.M.T,
-            s[:, None] @ column >= 1 - self.Y + S - own[:, None] @ column,
-        ]
-        if flips:
-            u = cp.Variable(n)
-            self.kappa = cp.Parameter(nonneg=True)
-            constraints += [
-                u[:, None] @ column >= S,
-                (s + self.kappa * lam)[:, None] @ column >= 1 - self.Y + u[:, None] @ column - S,
-            ]
-        W = self.M[:, :n_features]
-        constraints += [lam >= cp.norm(W[i] - W[j], norm.dual_order) for i, j in pairs]
-        objective = self.radius * lam + self.weight @ s
+        self.kappa = cp.Parameter(nonneg=True) if flips else None
+        objective, constraints = risk_epigraph(
+            self.M, self.X, self.Y, self.weight, self.radius, self.kappa, n_features, norm, pairs
+        )
         if with_prox:
             self.rho = cp.Parameter(nonneg=True)
             self.pull = cp.Parameter((n_classes, p))  # rho A: keeps the problem affine in its parameters
@@ -141,17 +168,25 @@ class _CompiledProblem:
         self.Y.value = np.eye(problem.n_classes)[problem.y]
         self.weight.value = problem.weight
         self.radius.value = problem.ball.radius
-        if np.isfinite(problem.ball.kappa):
+        if self.kappa is not None:
             self.kappa.value = problem.ball.kappa
         if rho > 0:
             self.rho.value = rho
             self.pull.value = rho * centre
 
     def solve(self):
-        import cvxpy as cp
-
-        # no warm start: the answer must not depend on which problem the process solved before
-        self.problem.solve(solver=cp.CLARABEL, warm_start=False)
-        if self.problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-            raise ArithmeticError(f"Clarabel ended with status {self.problem.status!r}.")
+        run_clarabel(self.problem)
         return self.M.value
+
+
+def run_clarabel(problem, **settings) -> None:
+    """Solve a cvxpy problem; ArithmeticError if there is no solution to read off its variables."""
+    import cvxpy as cp
+
+    # no warm start: the answer must not depend on which problem the process solved before
+    try:
+        problem.solve(solver=cp.CLARABEL, warm_start=False, **settings)
+    except cp.SolverError as error:
+        raise ArithmeticError(f"Clarabel did not solve the problem ({error}).") from None
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise ArithmeticError(f"Clarabel ended with status {problem.status!r}.")

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from skdro.ambiguity.transport import TRANSPORT_NORMS, pairs_in_spread, spread, spread_subgradient, widest_pair
+from skdro.ambiguity.transport import (
+    TRANSPORT_NORMS,
+    pairs_in_spread,
+    spread,
+    spread_and_subgradient,
+    spreads_and_subgradients,
+    widest_pair,
+)
 
 DUAL = {"linf": 1, "l2": 2, "l1": np.inf}
 models = st.integers(2, 6).flatmap(lambda k: arrays(float, (k, 3), elements=st.floats(-4, 4)))
@@ -28,11 +35,25 @@ def test_spread_is_the_largest_dual_norm_over_pairs(name, W):
 @given(W=models, seed=st.integers(0, 100))
 def test_subgradient_supports_phi(name, W, seed):
     norm = TRANSPORT_NORMS[name]
-    C = spread_subgradient(W, norm)
-    assert (C * W).sum() == pytest.approx(spread(W, norm), abs=1e-9)
+    phi, C = spread_and_subgradient(W, norm)
+    assert phi == spread(W, norm)
+    assert (C * W).sum() == pytest.approx(phi, abs=1e-9)
     other = np.random.default_rng(seed).normal(size=W.shape)
     assert spread(other, norm) >= (C * other).sum() - 1e-9
     assert np.abs(C.sum(axis=0)).max() == 0.0
+
+
+@norms
+@given(W=st.integers(2, 5).flatmap(lambda k: arrays(float, (4, k, 3), elements=st.floats(-4, 4))))
+def test_many_models_at_once_are_the_models_one_by_one(name, W):
+    norm = TRANSPORT_NORMS[name]
+    phi, C = spreads_and_subgradients(W, norm)
+    other = np.random.default_rng(0).normal(size=W[0].shape)
+    for g in range(4):
+        assert phi[g] == pytest.approx(spread(W[g], norm), abs=1e-12)
+        # a subgradient of its own where several pairs are equally far apart
+        assert (C[g] * W[g]).sum() == pytest.approx(phi[g], abs=1e-9)
+        assert spread(other, norm) >= (C[g] * other).sum() - 1e-9
 
 
 @norms

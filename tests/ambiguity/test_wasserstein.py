@@ -134,3 +134,20 @@ def test_flipped_branch_is_at_the_lowest_scoring_wrong_label():
         losses = [max(s + 1 - (k == j) for k, s in enumerate(scores[n])) - scores[n, j] for j in range(4)]
         assert terms.own_loss[n] == pytest.approx(losses[y[n]])
         assert terms.flip_loss[n] == pytest.approx(max(v for j, v in enumerate(losses) if j != y[n]))
+
+
+@given(
+    seed=st.integers(0, 10_000), radius=st.sampled_from([0.0, 0.05, 0.4]), kappa=st.sampled_from([0.2, 1.0, np.inf])
+)
+def test_subgradient_supports_the_risk(seed, radius, kappa):
+    """F(M') >= F(M) + <S, M' - M>, whether lam is phi(M) or flips make it larger."""
+    rng = np.random.default_rng(seed)
+    X, y = np.c_[rng.normal(size=(9, 2)), np.ones(9)], rng.integers(0, 3, 9)
+    ball = WassersteinBall(radius, kappa, TRANSPORT_NORMS[rng.choice(["linf", "l2", "l1"])])
+    risk = RobustRisk(X, y, rng.dirichlet(np.ones(9)), 3, 2, ball)
+    M = rng.normal(size=(3, 3)) * rng.choice([0.1, 1.0])
+    value, slope = risk.value_and_subgradient(M)
+    assert value == risk.value(M)[0]
+    for size in (1e-3, 0.1, 2.0):
+        other = M + size * rng.normal(size=(3, 3))
+        assert risk.value(other)[0] >= value + np.sum(slope * (other - M)) - 1e-7

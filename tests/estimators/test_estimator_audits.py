@@ -7,6 +7,7 @@ there while the same values were released: the adversary of differential privacy
 
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,14 +15,21 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from skdro import DPFedDROClassifier
-from skdro.estimators import _private, private
+from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier
+from skdro.estimators import _private, _private_designs, private, private_erm
 from skdro.federation import doors, frames, in_process
+from skdro.federation.batches import PoissonBatch
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps.linearised import LinearisedADMM
 from skdro.preprocessing import clip_rows
-from skdro.privacy.audit import mu_lower_bound, noise_scale_bounds
+from skdro.privacy import subsampling
+from skdro.privacy.audit_statistics import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    mu_lower_bound,
+    noise_scale_bounds,
+)
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
 from skdro.privacy.plan import PlannedRelease
@@ -30,12 +38,20 @@ from skdro.privacy.sensitivity import ADJACENCIES
 pytestmark = pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
 
 PATCH = pytest.MonkeyPatch.context
-METHODS = {
+ROBUST = {
     "local": {"aggregation": "local"},
     "trusted": {"aggregation": "trusted", "client_weights": "uniform"},
     "paper": {"variant": "paper"},
     "paper, trusted labels": {"variant": "paper", "kappa": np.inf},
 }
+METHODS = {name: (DPFedDROClassifier, settings) for name, settings in ROBUST.items()} | {
+    "ERM": (DPFedERMClassifier, {"reg": 0.1}),
+    "ERM, paper": (DPFedERMClassifier, {"variant": "paper", "reg": 0.1}),
+    "SGD": (DPFedSGDClassifier, {"aggregation": "trusted", "client_weights": "uniform"}),
+}
+if find_spec("dp_accounting"):
+    METHODS["SGD, sampled"] = (DPFedSGDClassifier, {"sampling_rate": 0.5})
+needs_extra = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs the extra subsampling")
 EACH_METHOD = pytest.mark.parametrize("method", METHODS)
 EACH_ADJACENCY = pytest.mark.parametrize("adjacency", sorted(ADJACENCIES))
 TOLERANCE = 1 + 1e-10  # rounding of the sums; far below any fault
@@ -43,7 +59,9 @@ TOLERANCE = 1 + 1e-10  # rounding of the sums; far below any fault
 
 def estimator(method, adjacency="replace_one", **parameters):
     common = {"epsilon": 8.0, "delta": 1e-5, "classes": [0, 1], "n_rounds": 3, "random_state": 0}
-    return DPFedDROClassifier(adjacency=adjacency, **{**common, **METHODS[method], **parameters})
+    cls, settings = METHODS[method]
+    own = {name: value for name, value in parameters.items() if name in cls().get_params()}
+    return cls(adjacency=adjacency, **{**common, **settings, **own})
 
 
 @dataclass(frozen=True)
@@ -223,9 +241,8 @@ def search(method, adjacency, n_pairs=60, **parameters):
 @EACH_METHOD
 def test_releases_reach_their_sensitivity_and_never_exceed_it(method, adjacency):
     best = search(method, adjacency)
-    assert set(best) == {"local": {"gradient"}, "trusted": {"gradient"}, "paper": {"model", "multiplier"}}.get(
-        method, {"model"}
-    )
+    released = {"model"} if "paper" in method else {"gradient"}
+    assert set(best) == released | ({"multiplier"} if method == "paper" else set())
     for ratio in best.values():
         assert 0.9 <= ratio <= TOLERANCE
 
@@ -276,11 +293,11 @@ def noise_scales(model, n_clients):
     }
 
 
-SCALE_RUNS = {"local": (50, 10), "trusted": (500, 2), "paper": (110, 100), "paper, trusted labels": (50, 10)}
+SCALE_RUNS = {"trusted": (500, 2), "paper": (110, 100), "SGD": (500, 2)}  # rounds, clients
 
 
 def noise_is_off(method, adjacency="replace_one"):
-    n_rounds, n_clients = SCALE_RUNS[method]
+    n_rounds, n_clients = SCALE_RUNS.get(method, (50, 10))
     low, high = noise_scale_bounds(10_000)  # 0.966, 1.035 at level 1e-6
     scales = noise_scales(estimator(method, adjacency, n_rounds=n_rounds), n_clients)
     assert all(n_draws >= 10_000 for _, n_draws in scales.values())
@@ -325,7 +342,7 @@ def projection(fits, tape):
 
 def game(method, adjacency, **parameters):
     """Lower confidence bound on mu, and the mu that the fits claim."""
-    parameters = {"c_model": 0.3, "c_lambda": 0.3, "kappa": 1.0, **METHODS[method], **parameters}
+    parameters = {"c_model": 0.3, "c_lambda": 0.3, "kappa": 1.0, **METHODS[method][1], **parameters}
     sides, fits, scores = neighbours(adjacency), [], ([], [])
     for y, masked in sides:
         with record_masked(masked, RECORD, GROUPS_GAME):
@@ -340,11 +357,84 @@ def game(method, adjacency, **parameters):
 
 
 @EACH_ADJACENCY
-@pytest.mark.parametrize("method", ["local", "trusted", "paper"])
+@pytest.mark.parametrize("method", ["local", "trusted", "paper", "ERM, paper", "SGD"])
 def test_neighbours_cannot_be_told_apart_better_than_claimed(method, adjacency):
     bound, claimed = game(method, adjacency)
     assert claimed >= 1.5
     assert 0 < bound <= claimed  # and the game is no formality
+
+
+DELTAS = np.concatenate([[1e-5, 1e-3], np.arange(0.02, 1.0, 0.02)])
+
+
+def sampled_game(adjacency):
+    """Largest excess of  TPR - e^epsilon FPR - delta  over zero, at the pairs that the accountant claims.
+
+    The adversary sees no coin: the score is the likelihood ratio of two mixtures.  Only the release of the record's
+    client counts, in which the record is alone.
+    """
+    parameters = {"c_model": 0.3, "epsilon": 8.0}
+    (y0, masked0), (y1, masked1) = neighbours(adjacency)
+    present = fits_of_the_present_record(adjacency, [(y0, masked0), (y1, masked1)], parameters)
+    planned, plan_rate = present[0].planned["gradient"], present[0].algorithm.batch.sampling.rate
+    sigma, client = planned.sigma[GROUPS_GAME[RECORD]], GROUPS_GAME[RECORD]
+    scores = ([], [])
+    for side, (y, masked) in enumerate([(y0, masked0), (y1, masked1)]):
+        for run in range(N_FITS):
+            model = estimator("SGD, sampled", adjacency, **{**parameters, "random_state": 2 * run + side})
+            with record_masked(masked, RECORD, GROUPS_GAME), recording() as tape:
+                model.fit(X_GAME, y, groups=GROUPS_GAME)
+            released = {key: value for key, (_, value) in tape.items()}
+            likelihoods = []
+            for fit in present:
+                exact = replayed(fit, lambda name, round, shape, released=released: released[name, round])
+                log_ratio = 0.0
+                for key, value in released.items():
+                    signal = exact[key][client]
+                    tilt = (signal * (value[client] - signal / 2)).sum() / sigma**2
+                    log_ratio += np.logaddexp(np.log(1 - plan_rate), np.log(plan_rate) + tilt)
+                likelihoods.append(log_ratio)
+            scores[side].append(likelihoods[1] - likelihoods[0])
+    sampling = present[0].algorithm.batch.sampling
+    notion = ADJACENCIES[adjacency]
+    claims = [sampling.epsilon(planned.multiplier, 3, delta, notion) for delta in DELTAS]
+    return excess_over(np.array(claims), *map(np.array, scores))
+
+
+def fits_of_the_present_record(adjacency, sides, parameters):
+    """Both sides' fits in which the record's coin always falls on its being there."""
+    fits = []
+    for y, masked in sides:
+        with record_masked(masked, RECORD, GROUPS_GAME):
+            fit = opened(estimator("SGD, sampled", adjacency, **parameters), X_GAME, y, GROUPS_GAME)
+        always = replace(fit.algorithm.batch, noise=AlwaysTaken())
+        fits.append(replace(fit, algorithm=replace(fit.algorithm, batch=always)))
+    return fits
+
+
+class AlwaysTaken:
+    def __call__(self, shape, *, clients, round, release):
+        return np.full((len(clients), *shape), -np.inf)
+
+
+def excess_over(epsilons, scores0, scores1):
+    """Chosen on the first half of the fits, confirmed on the second, as in `mu_lower_bound`."""
+    half = len(scores0) // 2
+
+    def excess(thresholds, zeroth, first):
+        fpr = clopper_pearson_upper((zeroth > thresholds[:, None]).sum(axis=1), len(zeroth))
+        tpr = clopper_pearson_lower((first > thresholds[:, None]).sum(axis=1), len(first))
+        return (tpr[:, None] - np.exp(epsilons) * fpr[:, None] - DELTAS).max(axis=1)
+
+    choices = np.concatenate([scores0[:half], scores1[:half]])
+    best = choices[[excess(choices, scores0[:half], scores1[:half]).argmax()]]
+    return excess(best, scores0[half:], scores1[half:])[0]
+
+
+@needs_extra
+@EACH_ADJACENCY
+def test_neighbours_in_sampled_rounds_cannot_be_told_apart_better_than_claimed(adjacency):
+    assert sampled_game(adjacency) <= 0
 
 
 # ---------------------------------------------------------------- audit 4: planted faults
@@ -356,7 +446,7 @@ def half_the_noise(patch):
 
 
 def no_clipping(patch):
-    patch.setattr(frames, "clip_rows", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows_in_place", lambda X, max_norm: X)
 
 
 def constant_left_out_of_the_norm(patch):
@@ -380,17 +470,35 @@ def noise_of_weights_by_size(patch):
     def wrong(data_norm, client_weights, n_records, adjacency):
         return np.full(len(n_records), adjacency.ball * np.sqrt(2) * data_norm / n_records.sum())
 
-    patch.setattr(private, "weighted_gradient_sum", wrong)
+    patch.setattr(_private_designs, "weighted_gradient_sum", wrong)
 
 
 def rows_of_all_clients(patch):
-    sound = private.mean_gradient
-    patch.setattr(private, "mean_gradient", lambda L, n, adjacency: sound(L, np.full(len(n), n.sum()), adjacency))
+    def wrong(L, n, adjacency):
+        return sound(L, np.full(len(n), n.sum()), adjacency)
+
+    sound = _private_designs.mean_gradient
+    patch.setattr(_private_designs, "mean_gradient", wrong)
 
 
 def rows_of_all_clients_in_the_model_step(patch):
     sound = private.model_step
-    patch.setattr(private, "model_step", lambda L, n, *rest: sound(L, np.full(len(n), n.sum()), *rest))
+    for module in (private, private_erm):
+        patch.setattr(module, "model_step", lambda L, n, *rest: sound(L, np.full(len(n), n.sum()), *rest))
+
+
+def divided_by_the_realised_batch(patch):
+    def weights(self, block, round):
+        taken = self.sampling.mask(self.noise, block.sizes, clients=block.index, round=round)
+        counts = np.add.reduceat(taken & (block.weight > 0), block.offsets[:-1])
+        return np.where(taken & (block.weight > 0), 1 / np.repeat(np.maximum(counts, 1), block.sizes), 0.0)
+
+    patch.setattr(PoissonBatch, "weights", weights)
+
+
+def replaced_records_counted_once(patch):
+    """Neither doubling: what a replaced record moves is accounted as if it were zeroed out."""
+    patch.setitem(subsampling.RELATIONS, "replace_one", "REPLACE_SPECIAL")
 
 
 @pytest.mark.parametrize(
@@ -410,6 +518,13 @@ def rows_of_all_clients_in_the_model_step(patch):
         (rows_of_all_clients, "local", "replace_one", "gradient"),
         (rows_of_all_clients, "local", "zero_out", "gradient"),
         (rows_of_all_clients_in_the_model_step, "paper", "replace_one", "model"),
+        (no_clipping, "ERM, paper", "replace_one", "model"),
+        (rows_of_all_clients_in_the_model_step, "ERM, paper", "zero_out", "model"),
+        (root_two_for_two_root_two, "ERM", "replace_one", "gradient"),
+        (noise_of_weights_by_size, "SGD", "replace_one", "gradient"),
+        pytest.param(no_clipping, "SGD, sampled", "zero_out", "gradient", marks=needs_extra),
+        pytest.param(rows_of_all_clients, "SGD, sampled", "replace_one", "gradient", marks=needs_extra),
+        pytest.param(divided_by_the_realised_batch, "SGD, sampled", "replace_one", "gradient", marks=needs_extra),
     ],
 )
 def test_sensitivity_audit_flags(fault, method, adjacency, release_name, monkeypatch):
@@ -432,6 +547,8 @@ def test_noise_scale_audit_flags_half_the_noise(method, monkeypatch):
         (root_two_for_two_root_two, "local", "replace_one"),
         (noise_of_weights_by_size, "trusted", "replace_one"),
         (rows_of_all_clients, "local", "zero_out"),
+        (half_the_noise, "ERM, paper", "zero_out"),
+        (noise_of_weights_by_size, "SGD", "replace_one"),
     ],
 )
 def test_distinguishing_game_flags(fault, method, adjacency, monkeypatch):
@@ -439,6 +556,15 @@ def test_distinguishing_game_flags(fault, method, adjacency, monkeypatch):
     bound, claimed = game(method, adjacency)
     assert claimed >= 1.5
     assert bound > claimed
+
+
+@needs_extra
+@pytest.mark.parametrize(
+    ("fault", "adjacency"), [(half_the_noise, "zero_out"), (replaced_records_counted_once, "replace_one")]
+)
+def test_game_of_sampled_rounds_flags(fault, adjacency, monkeypatch):
+    fault(monkeypatch)
+    assert sampled_game(adjacency) > 0
 
 
 @dataclass(frozen=True)

@@ -37,3 +37,14 @@ def test_pass_through_adds_and_writes_nothing():
     exact, ledger = np.ones((2, 3)), ()
     out, lines = pass_through(exact, ledger, index=np.arange(2), round=0, bound=1.0)
     assert out is exact and lines is ledger
+
+
+def test_the_scale_of_a_round_multiplies_sensitivity_and_noise():
+    planned = PlannedRelease("gradient change", 3, 5.0, SENSITIVITY, SENSITIVITY, relative=True)
+    door, exact = GaussianDoor(planned, StreamNoise(4)), np.zeros((4, 2))
+    full, _ = door(exact, (), index=np.arange(4), round=0, bound=1.0)
+    scaled, (line,) = door(exact, (), index=np.arange(4), round=0, bound=0.25, scale=0.25)
+    np.testing.assert_array_equal(line.sensitivity, 0.25 * SENSITIVITY)
+    np.testing.assert_array_equal(line.sigma, 5.0 * line.sensitivity)
+    np.testing.assert_allclose(scaled, full / 4, atol=1e-5)
+    assert pass_through(exact, (), index=np.arange(4), round=0, bound=1.0, scale=0.25)[0] is exact

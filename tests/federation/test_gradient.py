@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from skdro.ambiguity.transport import TRANSPORT_NORMS
+from skdro.federation.batches import FullBatch
 from skdro.federation.client_data import prepare
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
 from skdro.federation.steps.gradient import GradientDescent
+from skdro.federation.steps.objectives import WorstCaseRisk
 from skdro.privacy.noise import StreamNoise
 from skdro.privacy.plan import PlannedRelease
 
@@ -35,9 +37,13 @@ def federation(seed=0):
 
 
 def descent(norm="linf", at_client=pass_through, at_server=pass_through):
-    return GradientDescent(
-        TRANSPORT_NORMS[norm], K, P, ALPHA, float(ALPHA @ RADIUS), 0.8, DATA_NORM, at_client, at_server
-    )
+    risk = WorstCaseRisk(TRANSPORT_NORMS[norm], K, P, float(ALPHA @ RADIUS), DATA_NORM)
+    return GradientDescent(risk, K, ALPHA, 0.8, DATA_NORM, at_client, at_server, FullBatch())
+
+
+def at(M, norm="linf"):
+    """A broadcast of this model."""
+    return {"model": M, "round": 0, "spread": spread(M, norm)}
 
 
 # ---------------------------------------------------------------- the oracle: loops, no code under test
@@ -111,7 +117,7 @@ def test_client_gradients_are_the_loops(norm):
     rng = np.random.default_rng(1)
     for scale in (0.3, 1.0, 4.0):
         M = scale * rng.normal(size=(K, N_COLUMNS))
-        replies, _ = descent(norm).client_step((), block, {"model": M, "round": 0})
+        replies, _ = descent(norm).client_step((), block, at(M, norm))
         for g, reply in enumerate(replies):
             Z = [clipped(x) for x in X[index == g]]
             expected = mean_gradient(M, Z, y[index == g], price(KAPPA[g], spread(M, norm)))
@@ -121,18 +127,33 @@ def test_client_gradients_are_the_loops(norm):
 def test_flipped_labels_do_take_part():
     block = federation()[0]
     M = np.random.default_rng(2).normal(size=(K, N_COLUMNS))
-    with_flips = descent().client_step((), block, {"model": M, "round": 0})[0]
+    with_flips = descent().client_step((), block, at(M))[0]
     block.settings["kappa"] = np.full(len(SIZES), np.inf)
-    without = descent().client_step((), block, {"model": M, "round": 0})[0]
+    without = descent().client_step((), block, at(M))[0]
     changed = [not np.array_equal(a["gradient"], b["gradient"]) for a, b in zip(with_flips, without, strict=True)]
     assert changed[2] and not changed[1]
+
+
+def test_no_record_gains_more_by_a_flip_than_the_public_bound():
+    block, reached = federation()[0], []
+    block.settings["kappa"] = np.full(len(SIZES), 1e3)
+    risk, rng = descent().objective, np.random.default_rng(4)
+    for scale in 10.0 ** rng.uniform(-1, 2, size=40):
+        M = scale * rng.normal(size=(K, N_COLUMNS))
+        rows = list(zip(block.X, block.y, strict=True))
+        gains = [max(loss(M, z, k) for k in range(K)) - loss(M, z, y) for z, y in rows]
+        reached.append(max(gains) / risk.largest_gain(M))
+        # such a price is above the bound: nobody looks for a flip, and the rivals are those of the own labels
+        label, rivals = risk.worst(block.X @ M.T, block, at(M))
+        assert label is block.y and rivals.tolist() == [rival(M, z, y) for z, y in rows]
+    assert 0.6 < max(reached) <= 1
 
 
 def test_client_gradient_is_the_slope_of_the_data_term_at_fixed_lam():
     block, X, y, index = federation()
     M = np.random.default_rng(3).normal(size=(K, N_COLUMNS))
     lam, h = spread(M, "linf"), 1e-6
-    replies, _ = descent().client_step((), block, {"model": M, "round": 0})
+    replies, _ = descent().client_step((), block, at(M))
     for g in range(len(SIZES)):
         Z = [clipped(x) for x in X[index == g]]
 
@@ -203,8 +224,7 @@ def test_the_bound_given_to_the_door_holds():
 
     rng = np.random.default_rng(0)
     for scale in (0.0, 1.0, 1e6):
-        broadcast = {"model": scale * rng.normal(size=(K, N_COLUMNS)), "round": 0}
-        descent(at_client=door).client_step((), block, broadcast)
+        descent(at_client=door).client_step((), block, at(scale * rng.normal(size=(K, N_COLUMNS))))
     assert 0.1 < max(seen) <= 1
 
 

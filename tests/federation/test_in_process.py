@@ -113,6 +113,15 @@ def test_monitor_sees_each_round_begin_and_end(block):
     assert watcher.log == ["begin", 1, "begin", 2, "begin", 3]
 
 
+def test_a_round_of_several_exchanges_is_one_round_to_the_monitor_and_in_the_history(block):
+    watcher = Watcher()
+    server, history = run(Counting(), block, (2,), 3, exchanges=2, monitor=watcher)
+    assert watcher.log == ["begin", 2, "begin", 4, "begin", 6]
+    assert server["counts"].tolist() == [6] * 5  # states are handed on between exchanges
+    assert server["seen"] == [5.0] * 5  # and each exchange has a broadcast of its own
+    assert history["round"].tolist() == [2.0, 4.0, 6.0]
+
+
 def test_monitor_stops_the_rounds(block):
     watcher = Watcher(stop_after=2)
     server, history = run(Counting(), block, (2,), 10, monitor=watcher)

@@ -12,7 +12,8 @@ from skdro.federation.client_data import prepare
 from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
-from skdro.federation.steps.linearised import FlippedLabels, LinearisedADMM, StepSizes, TrustedLabels
+from skdro.federation.steps.linearised import LinearisedADMM, StepSizes
+from skdro.federation.steps.multipliers import FlippedLabels, TrustedLabels
 from skdro.privacy.noise import StreamNoise
 from skdro.privacy.plan import PlannedRelease
 
@@ -38,8 +39,9 @@ def federation():
 
 
 def admm(norm="linf", door=pass_through, lam_door=pass_through, flips=True):
-    labels = FlippedLabels(KAPPA, NU, GAMMA, lam_door) if flips else TrustedLabels()
-    return LinearisedADMM(TRANSPORT_NORMS[norm], K, P, ALPHA, RHO, ETA, DATA_NORM, labels, door)
+    ball = (TRANSPORT_NORMS[norm], P)
+    labels = FlippedLabels(*ball, KAPPA, NU, GAMMA, lam_door) if flips else TrustedLabels(*ball)
+    return LinearisedADMM(K, ALPHA, RHO, ETA, DATA_NORM, labels, door)
 
 
 # ---------------------------------------------------------------- the oracle: the formulas of the paper in loops
@@ -100,7 +102,7 @@ def published(T, norm, X, y, index, model_noise, lam_noise, flips):
     local, mu = [np.zeros_like(M) for _ in range(G)], [np.zeros_like(M) for _ in range(G)]
     lam, tau = np.zeros(G), np.zeros(G)
     for t in range(T):
-        before = [m.copy() for m in mu]
+        before, tau_before = [m.copy() for m in mu], tau.copy()
         for g in range(G):
             Z, labels = [clipped(x) for x in X[index == g]], y[index == g]
             _, slope, share = data_term(local[g], lam[g], Z, labels, KAPPA[g] if flips else np.inf)
@@ -115,7 +117,7 @@ def published(T, norm, X, y, index, model_noise, lam_noise, flips):
             mu[g] = mu[g] + local[g] - M
             if flips:
                 tau[g] = max(0.0, tau[g] + GAMMA * (phi(local[g], norm) - lam[g]))
-        yield M.copy(), np.array(local), np.array(before), lam.copy(), tau.copy()
+        yield M.copy(), np.array(local), np.array(before), lam.copy(), tau_before
 
 
 # ---------------------------------------------------------------- tests
@@ -177,9 +179,11 @@ def test_steps_are_slopes_of_the_augmented_objective():
     exact = algorithm.exact_objective(state, block, {"model": M, "round": 0})
     for g in range(G):
         Z, labels = [clipped(x) for x in X[index == g]], y[index == g]
+        tau = max(0.0, state.tau[g] + GAMMA * (phi(state.model[g], "linf") - state.lam[g]))
+        assert after.tau[g] == pytest.approx(tau, abs=1e-12)
 
-        def f(model, lam, g=g, Z=Z, labels=labels):
-            return objective(model, lam, state.tau[g], g, "linf", Z, labels)
+        def f(model, lam, g=g, Z=Z, labels=labels, tau=tau):
+            return objective(model, lam, tau, g, "linf", Z, labels)
 
         assert exact[g] == pytest.approx(f(state.model[g], state.lam[g]), abs=1e-12)
         slope = np.zeros((K, COLUMNS))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdro.privacy.audit import noise_scale_bounds
+from skdro.privacy.audit_statistics import noise_scale_bounds
 from skdro.privacy.mechanism import noise_grid, release
 from skdro.privacy.noise import OSNoise, StreamNoise
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm
 
-from skdro.privacy.audit import noise_scale_bounds
+from skdro.privacy.audit_statistics import noise_scale_bounds
 from skdro.privacy.noise import OSNoise, StreamNoise, noise_source
 
 KEY = {"clients": [0, 1, 2], "round": 0, "release": "gradient"}

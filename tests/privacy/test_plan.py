@@ -182,3 +182,66 @@ def test_a_line_can_stand_for_several_releases():
         for planned in plan.releases.values()
     ]
     check_ledger(plan, lines)
+
+
+RELATIVE = (ReleaseKind("gradient", 4, share=0.9), ReleaseKind("gradient change", 6, share=0.1, relative=True))
+UNITS = {"gradient": np.array([0.1, 0.3]), "gradient change": np.array([0.05, 0.15])}
+SCALES = [1.0, 0.3, 1e-6, 2.0, 0.07, 0.5]
+
+
+def relative_plan(aggregation="local"):
+    return gaussian_plan(
+        RELATIVE,
+        UNITS,
+        epsilon=2.0,
+        delta=1e-6,
+        adjacency=ADJACENCIES["replace_one"],
+        aggregation=AGGREGATIONS[aggregation],
+    )
+
+
+def adaptive_ledger(plan, scales=SCALES, multiplier=None, per_draw=1.0):
+    """Ledger of a fit whose later releases have sensitivities that depend on what was released before."""
+    ledger = []
+    for name, factors in (("gradient", [1.0] * 4), ("gradient change", scales)):
+        planned = plan.releases[name]
+        for t, factor in enumerate(factors):
+            release(
+                np.zeros((len(planned.drawn), 2)),
+                name=name,
+                sensitivity=planned.drawn * factor * (per_draw if planned.relative else 1.0),
+                multiplier=planned.multiplier if multiplier is None or not planned.relative else multiplier,
+                bound=1.0,
+                round=t,
+                noise=StreamNoise(0),
+                ledger=ledger,
+            )
+    return ledger
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_a_relative_kind_may_scale_sensitivity_and_noise_together(aggregation):
+    plan = relative_plan(aggregation)
+    check_ledger(plan, adaptive_ledger(plan))
+    # what the clients are exposed to follows from the ledger, whatever the scales were
+    mu_squared = np.zeros(2)
+    for line in adaptive_ledger(plan):
+        exposed = UNITS[line.name] * (line.sensitivity / plan.releases[line.name].drawn)
+        mu_squared += (exposed / line.sigma) ** 2
+    np.testing.assert_allclose(np.sqrt(mu_squared), plan.mu, rtol=1e-12)
+    assert plan.epsilon <= 2.0
+
+
+@pytest.mark.parametrize(
+    "faults", [{"multiplier": 1.0}, {"scales": SCALES[1:]}, {"per_draw": np.array([1.0, 0.5])}], ids=str
+)
+def test_a_relative_kind_with_a_fault_is_refused(faults):
+    plan = relative_plan()
+    with pytest.raises(RuntimeError, match="planned"):
+        check_ledger(plan, adaptive_ledger(plan, **faults))
+
+
+def test_a_kind_that_is_not_relative_may_not_scale():
+    plan = paper_plan()
+    with pytest.raises(RuntimeError, match="planned"):
+        check_ledger(plan, carried_out(plan, sensitivity=0.5 * SENSITIVITY["model"]))

@@ -144,3 +144,19 @@ def test_report_is_plain_data(labels):
 def test_report_cannot_be_edited():
     with pytest.raises(FrozenInstanceError):
         report().epsilon = 0.1
+
+
+def test_relative_releases_are_named_so_and_cost_by_their_multiplier():
+    plan = gaussian_plan(
+        [ReleaseKind("gradient", 2, 0.8), ReleaseKind("gradient change", 8, 0.2, relative=True)],
+        {"gradient": 1 / SIZES, "gradient change": 0.1 / SIZES},
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency=REPLACE,
+        aggregation=AGGREGATIONS["local"],
+    )
+    private = privacy_report(plan, clients=LABELS, noise=OSNoise(), public=[])
+    assert [event.relative for event in private.events] == [False] * 3 + [True] * 3
+    assert "times the sensitivity (relative to the round's public clip)" in repr(private)
+    assert private.rederive_epsilon() == pytest.approx(private.epsilon, rel=1e-12)
+    assert json.loads(json.dumps(private.to_dict()))["events"][3]["relative"] is True

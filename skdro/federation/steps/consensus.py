@@ -122,6 +122,7 @@ class ConsensusADMM:
     adapt_until: int
     tol: float
     clients_per_task: ClassVar[int] = 1
+    exchanges: ClassVar[int] = 1
 
     def risk(self, block: ClientBlock, g: int) -> RobustRisk:
         """Robust risk F_g of the block's g-th client."""
@@ -144,6 +145,18 @@ class ConsensusADMM:
         z = OVER_RELAXATION * local + (1 - OVER_RELAXATION) * M + mu
         reply: Message = {"z": z, "local": local, "risk": np.asarray(problem.value(M)[0])}
         return reply, ClientState(z, rho, local, warm)
+
+    def memory(self, server: ServerState, client: int) -> Message | None:
+        """The last z_g that arrived, and the penalty that it was formed with."""
+        if np.isnan(server.rho_of[client]):
+            return None
+        return {"z": server.z[client], "rho": np.asarray(server.rho_of[client])}
+
+    def resume(self, state, block, memory):
+        """The dual that the server takes the client to have: mu_g = z_g - M, or zero; cuts survive."""
+        if memory is None:
+            return [replace(own, z=None) for own in state]
+        return [replace(own, z=memory["z"], rho=float(memory["rho"])) for own in state]
 
     def server_start(self, n_clients, shape):
         """The zero model, and nobody heard of."""

@@ -9,6 +9,7 @@ neither work nor communication.  Two classes need one problem only, that of clas
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class OneVsAll:
 
     binary: ConsensusADMM
     n_classes: int
+
+    exchanges: ClassVar[int] = 1
 
     @property
     def clients_per_task(self) -> int:
@@ -67,6 +70,18 @@ class OneVsAll:
             for reply, answer in zip(replies, answers, strict=True):
                 reply.append((k, answer))
         return [_stack(reply) for reply in replies], list(zip(*states, strict=True))
+
+    def memory(self, server: Sequence[ServerState], client: int) -> Message | None:
+        """What the server remembers of the client in each problem; all problems began in the same round."""
+        parts = [(k, self.binary.memory(state, client)) for k, state in enumerate(server)]
+        parts = [(k, part) for k, part in parts if part is not None]
+        return _stack(parts) if parts else None
+
+    def resume(self, state, block, memory):
+        """Each problem goes on from its own part."""
+        known = {} if memory is None else dict(_unstack(memory))
+        states = zip(*state, strict=True)  # by problem
+        return list(zip(*(self.binary.resume(own, block, known.get(k)) for k, own in enumerate(states)), strict=True))
 
     def server_start(self, n_clients: int, shape: tuple[int, ...]) -> tuple[ServerState, ...]:
         """Zero models; `shape` is (n_problems, 2, n_columns)."""

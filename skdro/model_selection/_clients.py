@@ -1,4 +1,4 @@
-"""Model selection that knows the clients: folds that lose none of them, and scores client by client.
+"""Splitters and scores by client.
 
 * :class:`ClientStratifiedKFold` tests on rows of every client and trains on rows of every client.  To test on
   clients that were never seen, take :class:`sklearn.model_selection.LeaveOneGroupOut` or ``GroupKFold`` with

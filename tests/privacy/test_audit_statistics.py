@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from skdro.privacy.audit import (
+from skdro.privacy.audit_statistics import (
     clopper_pearson_lower,
     clopper_pearson_upper,
     mu_lower_bound,

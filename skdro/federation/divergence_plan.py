@@ -1,0 +1,199 @@
+"""The means that a private divergence fit follows, the plan of their releases, and the doors that keep to it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import e, log, sqrt
+
+import numpy as np
+
+from ..privacy.plan import PrivacyPlan, ReleaseKind, gaussian_plan
+from ..privacy.reweighting_sensitivity import capped_sum, clipped_sum, entropy_sum
+from .divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
+from .doors import GaussianDoor, pass_through
+from .steps.tracking import Doors, Rule, Tracked
+
+__all__ = [
+    "Mean",
+    "exponential_means",
+    "feedback_caution",
+    "gradient_mean",
+    "noise_feedback",
+    "planned",
+    "weight_mean",
+]
+
+FEEDBACK_LIMIT = 0.3
+"""Above this value of `noise_feedback` the noise of a change raises the clip of the next, and so on."""
+
+# aggregation -> how much a record's term weighs in what gets the noise, and who adds it: client, server
+ENDS = {
+    "local": (lambda facts: 1.0 / facts.n_records, lambda noisy, exact: (noisy, exact)),
+    "trusted": (lambda facts: facts.alpha / facts.n_records, lambda noisy, exact: (exact, noisy)),
+}
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean that a solver wants to follow, before its noise is known.
+
+    Parameters
+    ----------
+    name : str
+        Of its releases afresh; those of changes are called "<name> change".
+    rule : Rule
+    count : int
+        How often it is released.
+    ratio : float
+        Its noise multiplier over z.
+    bound, widest, slope, sensitivity, unit_sensitivity : float
+        As in `Tracked`.
+    """
+
+    name: str
+    rule: Rule
+    count: int
+    ratio: float
+    bound: float
+    widest: float
+    slope: float
+    sensitivity: float
+    unit_sensitivity: float
+
+    @property
+    def n_afresh(self) -> int:
+        """How many of its releases hold no change."""
+        return sum(self.rule.mix(t).changed == 0.0 for t in range(self.count))
+
+
+def _of_numbers(name, rule, count, problem, bound, sensitivity, widest, slope, budget):
+    unit = clipped_sum(1.0, budget.adjacency)
+    return Mean(name, rule, count, problem.eta_noise_ratio, bound, widest, slope, sensitivity, unit)
+
+
+def weight_mean(rule: Rule, count: int, problem: Ambiguity, budget: Budget) -> Mean:
+    """Of the weights, in [0, S0]."""
+    S0 = problem.divergence.max_weight
+    sensitivity = capped_sum(S0, budget.adjacency)
+    return _of_numbers("weight", rule, count, problem, S0, sensitivity, S0, problem.weight_slope, budget)
+
+
+def exponential_means(rule: Rule, count: int, problem: KLBallSettings, budget: Budget) -> list[Mean]:
+    """Of the exponentials in [0, S0], and of their entropies."""
+    S0, slope = problem.max_weight, problem.weight_slope
+    H0 = max(1.0 / e, S0 * log(S0))
+    capped, entropy = capped_sum(S0, budget.adjacency), entropy_sum(S0, budget.adjacency)
+    return [
+        _of_numbers("exponential", rule, count, problem, S0, capped, S0, slope, budget),
+        _of_numbers("entropy", rule, count, problem, H0, entropy, 2.0 * H0, 2.0 * slope, budget),
+    ]
+
+
+def gradient_mean(rule: Rule, descent: Descent, budget: Budget) -> Mean:
+    """Of the clipped gradients."""
+    C, unit = descent.clip_norm, clipped_sum(1.0, budget.adjacency)
+    return Mean("gradient", rule, descent.n_rounds, 1.0, C, 2.0 * C, descent.difference_slope, C * unit, unit)
+
+
+def _changed(name):
+    return f"{name} change"
+
+
+def planned(
+    means: Sequence[Mean], descent: Descent, budget: Budget, facts: Facts
+) -> tuple[PrivacyPlan, dict[str, Tracked]]:
+    """The plan of these means, and each of them by name with the doors that keep to it.
+
+    Raises
+    ------
+    ValueError
+        If the budget is out of range.
+    """
+    weigh, _ = ENDS[budget.aggregation.name]
+    unit, sensitivity, releases = weigh(facts), {}, []
+    for mean in means:
+        sensitivity[mean.name], n_changed = unit * mean.sensitivity, mean.count - mean.n_afresh
+        releases.append((mean.name, mean.n_afresh, mean.ratio, False))
+        if n_changed:
+            name = _changed(mean.name)
+            sensitivity[name] = unit
+            releases.append((name, n_changed, mean.ratio * descent.difference_noise_ratio, True))
+    total = sum(ratio**-2 for _, _, ratio, _ in releases)
+    plan = gaussian_plan(
+        [ReleaseKind(name, count, ratio**-2 / total, relative) for name, count, ratio, relative in releases],
+        sensitivity,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        adjacency=budget.adjacency,
+        aggregation=budget.aggregation,
+        budget=budget.budget,
+        accountant=budget.accountant,
+    )
+    doors = {name: GaussianDoor(planned, facts.noise) for name, planned in plan.releases.items()}
+    return plan, {mean.name: _tracked(mean, doors, budget.aggregation) for mean in means}
+
+
+def _tracked(mean, doors, aggregation):
+    noisy = Doors(doors[mean.name], doors.get(_changed(mean.name), _unplanned))
+    _, place = ENDS[aggregation.name]
+    at_client, at_server = place(noisy, Doors(pass_through, pass_through))
+    return Tracked(
+        mean.rule, mean.bound, mean.widest, mean.slope, mean.sensitivity, mean.unit_sensitivity, at_client, at_server
+    )
+
+
+def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
+    """Growth of the noise of changed gradients between two refreshes,  g sqrt(q).
+
+    The clip of a change is C1 lr ||v||, and the noise of the change before it is in v: of norm about
+    r z Delta sqrt(d), so that the clip grows by g = r z Delta C1 lr sqrt(d) of itself from one change to the next.
+
+    Parameters
+    ----------
+    plan : PrivacyPlan
+    descent : Descent
+    facts : Facts
+
+    Returns
+    -------
+    float
+        Zero if there are no changes.
+    """
+    planned = plan.releases.get(_changed("gradient"))
+    if planned is None:
+        return 0.0
+    adjacency, weights = plan.adjacency, (1.0 if len(planned.drawn) == 1 else facts.alpha)
+    sigma = float(np.linalg.norm(weights * planned.sigma)) * clipped_sum(1.0, adjacency)
+    per_step = descent.difference_slope * descent.step * sqrt(facts.model.n_parameters) * sigma
+    return per_step * sqrt(descent.refresh_every)
+
+
+def feedback_caution(growth: Callable[[int], float], n_rounds: int) -> str | None:
+    """What to warn with if the noise feeds back, and the number of iterations that would cure it.
+
+    Parameters
+    ----------
+    growth : callable
+        `noise_feedback` of the fit with this many iterations; increasing.
+    n_rounds : int
+        As asked for.
+
+    Returns
+    -------
+    str or None
+    """
+    if growth(n_rounds) <= FEEDBACK_LIMIT:
+        return None
+    sound, unsound = 1, n_rounds  # a single iteration has no change
+    while unsound - sound > 1:
+        middle = (sound + unsound) // 2
+        sound, unsound = (middle, unsound) if growth(middle) <= FEEDBACK_LIMIT else (sound, middle)
+    cure = f"n_rounds={sound} keeps it below" if sound > 1 else "no number of iterations keeps it below"
+    return (
+        "The noise of the changed gradients feeds back through their clip: it grows by the factor "
+        f"{growth(n_rounds):.2g} between two refreshes, where {FEEDBACK_LIMIT:g} is the limit; {cure} with these "
+        'steps. Smaller steps, a smaller difference slope, a larger epsilon, or solver="dpgd" help as well.'
+    )
+
+
+def _unplanned(*args, **kwargs):
+    raise RuntimeError("A release of changes was not planned.")

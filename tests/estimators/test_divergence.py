@@ -1,0 +1,207 @@
+"""The divergence classifiers: exact fits against independent models, and what separates them from private ones."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from skdro import DROSpiderClassifier, KLDROSpiderClassifier
+from skdro.exceptions import NoiseFeedbackWarning, PrivacyLeakWarning
+
+seeded = pytest.mark.filterwarnings("ignore:random_state is set:skdro.exceptions.PrivacyLeakWarning")
+feedback = pytest.mark.filterwarnings("ignore::skdro.exceptions.NoiseFeedbackWarning")
+BOX = ([4, 2, 1, 0], [8, 4.5, 7, 2.5])
+PRIVATE = {"epsilon": 2.0, "delta": 1e-4, "n_rounds": 6, "feature_bounds": BOX}
+CLASSES = [DROSpiderClassifier, KLDROSpiderClassifier]
+SOLVERS = [
+    *((DROSpiderClassifier, s) for s in ("dpgd", "dpsgda", "storm", "double_spider", "privatediff", "erm")),
+    *((KLDROSpiderClassifier, s) for s in ("dpgd", "recursive_spider")),
+]
+each_solver = pytest.mark.parametrize(("cls", "solver"), SOLVERS, ids=lambda value: getattr(value, "__name__", value))
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_huge_penalty_is_logistic_regression(iris, n_classes, fit_intercept):
+    X, y = iris[0][iris[1] < n_classes], iris[1][iris[1] < n_classes]
+    reg = 1e-2
+    model = DROSpiderClassifier(penalty=1e9, reg=reg, fit_intercept=fit_intercept, tol=1e-8).fit(X, y)
+    plain = LogisticRegression(C=1 / (reg * len(y)), fit_intercept=fit_intercept, tol=1e-10, max_iter=5000).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=2e-5)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=2e-4)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_neither_shift_nor_scale_of_the_features_moves_the_probabilities(iris, cls):
+    X, y = iris
+    plain = cls(reg=1e-2, tol=1e-8).fit(X, y)
+    moved = cls(reg=1e-2 * 100.0**2, tol=1e-8).fit(50.0 + 100.0 * X, y)
+    np.testing.assert_allclose(moved.predict_proba(50.0 + 100.0 * X), plain.predict_proba(X), atol=1e-5)
+    assert moved.worst_case_risk_ == pytest.approx(plain.worst_case_risk_, rel=1e-6)
+
+
+@pytest.mark.parametrize("divergence", ["chi2", "kl", "kl_cvar", "cressie_read", "tv"])
+def test_weights_rise_with_the_losses_and_carry_the_risk(iris, divergence):
+    X, y = iris
+    model = DROSpiderClassifier(divergence=divergence, penalty=0.1, reg=1e-2, max_weight=4.0).fit(X, y)
+    losses = -model.predict_log_proba(X)[np.arange(len(y)), y]
+    weight = model.sample_weights_
+    assert weight.mean() == pytest.approx(1.0, abs=1e-8)
+    assert weight.min() >= 0 and weight.max() <= 4.0 + 1e-6
+    order = np.argsort(losses)
+    assert (np.diff(weight[order]) >= -1e-3 * weight.max()).all()
+    assert losses.mean() < model.worst_case_risk_ <= (weight * losses).mean() + 1e-9
+    assert model.dual_gap_ <= 1e-4 * model.worst_case_risk_
+
+
+def test_kl_radius_is_the_divergence_of_the_weights(iris):
+    X, y = iris
+    model = KLDROSpiderClassifier(radius=0.2, min_temperature=1e-3, max_weight=100.0, reg=1e-2).fit(X, y)
+    w = model.sample_weights_
+    assert (w * np.log(w)).mean() == pytest.approx(0.2, rel=1e-6)
+    assert model.temperature_ > 1e-3
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_groups_do_not_change_an_exact_fit(iris, cls):
+    X, y = iris
+    model = cls(reg=1e-2)
+    np.testing.assert_array_equal(
+        clone(model).fit(X, y).coef_, clone(model).fit(X, y, groups=np.arange(len(y)) % 4).coef_
+    )
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("hidden", [(), (3,)])
+def test_probabilities_scores_and_labels_agree(iris, cls, hidden):
+    for n_classes in (2, 3):
+        X, y = iris[0][iris[1] < n_classes], iris[1][iris[1] < n_classes]
+        model = cls(reg=1e-2, hidden_layer_sizes=hidden).fit(X, y)
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        np.testing.assert_allclose(np.log(p), model.predict_log_proba(X), atol=1e-9)
+        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+        if not hidden:
+            scores = X @ model.coef_.T + model.intercept_
+            scores = scores.ravel() if n_classes == 2 else scores
+            np.testing.assert_allclose(model.decision_function(X), scores, atol=1e-9)
+        assert hasattr(model, "coef_") == (not hidden)
+
+
+def test_too_few_iterations_say_how_far_the_fit_is(iris):
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        DROSpiderClassifier(max_iter=2).fit(*iris)
+
+
+@each_solver
+@seeded
+@feedback
+def test_trusted_federated_fits_are_the_pooled_fit(iris, cls, solver):
+    X, y = iris
+    model = cls(solver=solver, aggregation="trusted", classes=[0, 1, 2], random_state=0, **PRIVATE)
+    pooled = clone(model).fit(X, y)
+    federated = clone(model).fit(X, y, groups=np.array(["b", "a", "c"])[np.arange(len(y)) % 3])
+    np.testing.assert_allclose(federated.coef_, pooled.coef_, rtol=1e-9, atol=1e-10)
+    renamed = clone(model).fit(X, y, groups=np.array([2, 0, 1])[np.arange(len(y)) % 3])
+    np.testing.assert_allclose(renamed.coef_, pooled.coef_, rtol=1e-9, atol=1e-10)
+
+
+@each_solver
+@pytest.mark.parametrize("aggregation", ["local", "trusted"])
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@feedback
+def test_the_budget_is_kept_and_follows_from_the_pickled_events(iris, cls, solver, aggregation, adjacency):
+    X, y = iris
+    model = cls(solver=solver, aggregation=aggregation, adjacency=adjacency, classes=[0, 1, 2], **PRIVATE)
+    groups = np.arange(len(y)) % 4
+    plan = model.privacy_plan(X, groups)
+    fitted = pickle.loads(pickle.dumps(model.fit(X, y, groups=groups)))
+    assert fitted.privacy_ == plan
+    assert fitted.privacy_.private
+    assert fitted.privacy_.rederive_epsilon() <= 2.0
+    assert fitted.privacy_.rederive_epsilon() == pytest.approx(2.0, rel=1e-6)
+    assert len(fitted.history_["model_norm"]) == fitted.n_iter_ == 6
+
+
+def arrays_in(value, seen):
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        for entry in value.values():
+            yield from arrays_in(entry, seen)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from arrays_in(entry, seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+@each_solver
+@feedback
+def test_a_private_fit_keeps_no_record_and_forgets_the_exact_one(iris, cls, solver):
+    X, y = iris
+    model = cls().fit(X, y)
+    assert len(model.sample_weights_) == len(y) and not hasattr(model, "privacy_")
+    model.set_params(solver=solver, classes=[0, 1, 2], **PRIVATE).fit(X, y)
+    for name in ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_"):
+        assert not hasattr(model, name)
+    fitted = {name: value for name, value in vars(model).items() if name.endswith("_") or name.startswith("_")}
+    assert all(len(y) not in array.shape for array in arrays_in(fitted, set()))
+    model.set_params(solver="auto", epsilon=None).fit(X, y)
+    assert not hasattr(model, "privacy_") and not hasattr(model, "history_")
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (DROSpiderClassifier(solver="dpgd"), "epsilon=None"),
+        (DROSpiderClassifier(epsilon=1.0, solver="exact"), "exact"),
+        (DROSpiderClassifier(epsilon=1.0, divergence="tv"), "epsilon=None"),
+        (DROSpiderClassifier(epsilon=1.0, divergence="cressie_read", order=3.0), "order"),
+        (DROSpiderClassifier(divergence="tv", hidden_layer_sizes=(3,)), "hidden_layer_sizes"),
+        (DROSpiderClassifier(hidden_layer_sizes=(3, 3)), "hidden_layer_sizes"),
+        (DROSpiderClassifier(hidden_layer_sizes=(0,)), "hidden_layer_sizes"),
+        (DROSpiderClassifier(max_weight=1.0), "max_weight"),
+        (DROSpiderClassifier(epsilon=-1.0), "epsilon"),
+        (KLDROSpiderClassifier(epsilon=1.0, min_temperature=0.01), "min_temperature"),
+        (KLDROSpiderClassifier(epsilon=1.0, temperature_start=20.0), "temperature_start"),
+    ],
+)
+def test_bad_parameters_are_named(iris, model, named):
+    with pytest.raises(ValueError, match=named):
+        model.fit(*iris)
+
+
+def test_classes_read_from_labels_warn(iris):
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        DROSpiderClassifier(**PRIVATE).fit(*iris)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_extreme_penalties_and_records_stay_finite(iris, cls):
+    X, y = iris
+    X = X.copy()
+    X[0] *= 1e3
+    extreme = {"penalty": 1e-8} if cls is DROSpiderClassifier else {"radius": 50.0}
+    assert np.isfinite(cls(reg=1e-2, tol=1e-3, **extreme).fit(X, y).coef_).all()
+    model = cls(classes=[0, 1, 2], **{**PRIVATE, "epsilon": 1e4}, **extreme).fit(X, y)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.history_["model_norm"]).all()
+
+
+def test_noise_that_feeds_back_is_named_with_its_cure(iris):
+    with pytest.warns(NoiseFeedbackWarning, match="n_rounds"):
+        DROSpiderClassifier(
+            solver="double_spider", epsilon=2.0, delta=1e-4, classes=[0, 1, 2], step_size=3.0, n_rounds=50
+        ).fit(*iris)
