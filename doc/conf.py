@@ -1,6 +1,7 @@
 """Sphinx configuration; `python -m sphinx -W doc doc/_build` builds the site."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,7 +30,7 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.json"]
+exclude_patterns = ["_build", "_stories", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.json"]
 # the gallery's own list of computation times is of no use to a reader
 exclude_patterns += ["sg_execution_times.rst", "gallery/sg_execution_times.rst"]
 
@@ -57,11 +58,17 @@ html_sidebars = {"getting_started": [], "which_estimator": [], "results": []}
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
+# only the stories: the other folders of examples have READMEs of their own, which would become sections
+STORIES = HERE / "_stories"
+shutil.rmtree(STORIES, ignore_errors=True)
+STORIES.mkdir()
+for path in [*(HERE.parent / "examples").glob("plot_*.py"), HERE.parent / "examples" / "GALLERY_HEADER.rst"]:
+    shutil.copy(path, STORIES)
+
 sphinx_gallery_conf = {
-    "examples_dirs": str(HERE.parent / "examples"),
+    "examples_dirs": str(STORIES),
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
-    "ignore_pattern": r"(benchmarks|reproduction|flower_quickstart|__init__)",
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
