@@ -8,8 +8,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import skdro  # noqa: E402
 from _tables import write_tables  # noqa: E402
+
+import skdro  # noqa: E402
 
 project = "skdro"
 author = "The skdro developers"
@@ -30,7 +31,14 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_stories", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.md5", "gallery/**/*.json"]
+exclude_patterns = [
+    "_build",
+    "_stories",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+    "gallery/**/*.md5",
+    "gallery/**/*.json",
+]
 # the gallery's own list of computation times is of no use to a reader
 exclude_patterns += ["sg_execution_times.rst", "gallery/sg_execution_times.rst"]
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.callback import with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 
 from ..ambiguity.constant_model import UNDECIDED_MARGIN, WORTH_A_MODEL
 from ..ambiguity.transport import TRANSPORT_NORMS
@@ -15,7 +16,8 @@ from ..federation.clients import per_client
 from ..federation.frames import AffineFrame, common_frame
 from ..federation.local_risks import MarginsRisk, RecordsRisk, UnmovedRecords
 from ..losses import crammer_singer, softmax
-from ..solvers.mixture_conic import solve_margins
+from ..solvers.bundle_mixture import solve_mixture
+from ..solvers.mixture_conic import SaddlePoint, solve_margins
 from ._base import CONSTANT_MODEL, REMEDY, LinearClassifier, StrOptions, binary_row, check_ball
 from ._mixture import MixtureMixin
 
@@ -29,13 +31,29 @@ NO_MODEL = (
 SOLVERS = {"crammer_singer": "conic", "softmax": "descent_ascent"}  # of solver="auto"
 
 
+def _bundle(problems, ball):
+    """The same saddle point by cutting planes, with a certified gap."""
+    solution = solve_mixture(problems, ball.nominal, float(ball.radius))
+    if not solution.converged:
+        warnings.warn(
+            f"The bundle stopped after {solution.n_iter} evaluations with a certified gap of "
+            f"{solution.upper - solution.lower:.2g}; raise the radius, or use solver='conic'.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+    return SaddlePoint(solution.M, solution.mixture)
+
+
+AT_ONCE = {"conic": solve_margins, "bundle": _bundle}
+
+
 class MixtureClassifier(MixtureMixin, LinearClassifier):
     """Base of the two classifiers; a subclass has `radius`, `penalty`, `kappa`, `norm` and says how records move."""
 
     _parameter_constraints: ClassVar[dict] = {
         **MixtureMixin._parameter_constraints,
         "loss": [StrOptions(set(LOSSES))],
-        "solver": [StrOptions({"auto", "conic", "descent_ascent"})],
+        "solver": [StrOptions({"auto", *AT_ONCE, "descent_ascent"})],
     }
 
     @with_callbacks
@@ -71,10 +89,10 @@ class MixtureClassifier(MixtureMixin, LinearClassifier):
         block = self._block(rows, codes, index, clients, frame, radius, penalty)
         data = {"X": X, "y": y, "metadata": None}
         risk = self._local_risk(block, frame, radius, penalty)
-        if solver == "conic":
+        if solver in AT_ONCE:
             problems = [self._problem(block, g) for g in range(len(clients))]
             fitted = self._solve_at_once(
-                lambda: solve_margins(problems, ball), lambda model: self._linear(frame, model), data
+                lambda: AT_ONCE[solver](problems, ball), lambda model: self._linear(frame, model), data
             )
         else:
             fitted = self._descend(
@@ -87,7 +105,7 @@ class MixtureClassifier(MixtureMixin, LinearClassifier):
                 data=data,
             )
         fitted, risks = self._settled(fitted, risk, block, ball)
-        if solver == "conic":
+        if solver in AT_ONCE:
             fitted = replace(fitted, history={"objective": np.array([ball.value(risks)])})
         self._store(frame, clients, fitted, risks, radius, penalty, ball)
         return self

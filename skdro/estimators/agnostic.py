@@ -154,10 +154,10 @@ class AFLClassifier(MixtureClassifier):
     client_weights : {"uniform", "size"}, array-like of shape (n_clients,) or dict, default="uniform"
         Nominal mixture, normalised to sum one; where the descent starts.
     fit_intercept : bool, default=True
-    solver : {"auto", "conic", "descent_ascent"}, default="auto"
-        Exact, by one conic programme that holds all records (Crammer-Singer); or rounds of descent in the model and
-        ascent in the mixture, in which records stay with their client.  "auto": conic for Crammer-Singer, rounds
-        for softmax.
+    solver : {"auto", "conic", "bundle", "descent_ascent"}, default="auto"
+        Exact, by one conic programme that holds all records, or by cutting planes (Crammer-Singer); or rounds of
+        descent in the model and ascent in the mixture, in which records stay with their client.  "auto": conic for
+        Crammer-Singer, rounds for softmax.
     n_rounds : int, default=1000
         Rounds of the descent.
     step_size : "auto" or float, default="auto"
@@ -257,5 +257,7 @@ class AFLClassifier(MixtureClassifier):
         self.n_jobs = n_jobs
 
     def _check_combination(self, solver, radius, penalty):
-        if self.loss == "softmax" and solver == "conic":
-            raise ValueError("solver='conic' has no softmax; use solver='descent_ascent' or loss='crammer_singer'.")
+        if self.loss == "softmax" and solver != "descent_ascent":
+            raise ValueError(
+                f"solver={solver!r} has no softmax; use solver='descent_ascent' or loss='crammer_singer'."
+            )

@@ -24,7 +24,7 @@ class BiDROFLClassifier(MixtureClassifier):
     ================  ==============  ================  ====================================================
     loss              form            solver            what is solved
     ================  ==============  ================  ====================================================
-    crammer_singer    `radius`        conic             exact, W_1 balls with label flips at `kappa`
+    crammer_singer    `radius`        conic, bundle     exact, W_1 balls with label flips at `kappa`
     crammer_singer    `radius`        descent_ascent    the same by rounds; all records in each
     softmax           `penalty`       descent_ascent    Algorithm 1 of [1]_, features moved, labels trusted
     either            `radius=0`      descent_ascent    agnostic federated learning, `batch_size` or all
@@ -55,9 +55,10 @@ class BiDROFLClassifier(MixtureClassifier):
         Nominal mixture, normalised to sum one; where the descent starts.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is neither transported nor penalised.
-    solver : {"auto", "conic", "descent_ascent"}, default="auto"
-        Exact, by one conic programme that holds all records; or rounds of descent in the model and ascent in the
-        mixture, in which records stay with their client.  "auto": conic for Crammer-Singer, rounds for softmax.
+    solver : {"auto", "conic", "bundle", "descent_ascent"}, default="auto"
+        Exact, by one conic programme that holds all records, or by cutting planes with a certified gap, which stays
+        fast with many records (Crammer-Singer with a positive radius); or rounds of descent in the model and ascent
+        in the mixture, in which records stay with their client.  "auto": conic for Crammer-Singer, else rounds.
     n_rounds : int, default=1000
         Rounds of the descent.
     step_size : "auto" or float, default="auto"
@@ -198,8 +199,10 @@ class BiDROFLClassifier(MixtureClassifier):
         self.n_jobs = n_jobs
 
     def _check_combination(self, solver, radius, penalty):
-        if self.loss == "softmax" and solver == "conic":
-            raise ValueError("solver='conic' has no softmax; use solver='descent_ascent' or loss='crammer_singer'.")
+        if self.loss == "softmax" and solver != "descent_ascent":
+            raise ValueError(
+                f"solver={solver!r} has no softmax; use solver='descent_ascent' or loss='crammer_singer'."
+            )
         if self.loss == "softmax" and penalty is None and np.any(radius > 0):
             raise ValueError(
                 "loss='softmax' has no radius form: give penalty (radius then serves the certificate), or set "

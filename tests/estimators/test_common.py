@@ -47,6 +47,7 @@ ESTIMATORS = [
     BiDROFLRegressor(),
     BiDROFLRegressor(penalty=10.0, solver="descent_ascent", n_rounds=100, n_inner_steps=5, random_state=0),
     BiDROFLClassifier(),
+    BiDROFLClassifier(solver="bundle"),
     BiDROFLClassifier(solver="descent_ascent", n_rounds=100),
     BiDROFLClassifier(loss="softmax", penalty=10.0, n_rounds=100, n_inner_steps=5, random_state=0),
     AFLRegressor(),

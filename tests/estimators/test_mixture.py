@@ -321,3 +321,17 @@ def test_no_warning_where_nothing_is_wrong(sources, federation):
         warnings.simplefilter("error")
         BiDROFLRegressor(penalty=20.0).fit(*sources)
         BiDROFLClassifier().fit(*federation)
+
+
+@pytest.mark.parametrize("mixture_radius", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("kappa", [0.5, np.inf])
+def test_the_bundle_reaches_the_conic_optimum(mixture_radius, kappa):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(60, 3)), np.arange(60) % 3
+    y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(60, 3))).argmax(axis=1)
+    settings = {"radius": 0.05, "kappa": kappa, "mixture_radius": mixture_radius}
+    conic = BiDROFLClassifier(solver="conic", **settings).fit(X, y, groups=groups)
+    bundle = BiDROFLClassifier(solver="bundle", **settings).fit(X, y, groups=groups)
+    assert bundle.certificate_ == pytest.approx(conic.certificate_, rel=1e-5)
+    assert bundle.mixture_weights_.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(bundle.mixture_weights_ @ bundle.client_risks_, bundle.certificate_, rtol=1e-3)
