@@ -24,7 +24,7 @@ def test_prints_one_version_a_line():
         assert found[name] == version(name)
 
 
-@pytest.mark.parametrize("name", ["matplotlib", "rich", "pooch", "dp-accounting", "flwr"])
+@pytest.mark.parametrize("name", ["matplotlib", "rich", "pooch", "dp-accounting", "opendp", "flwr"])
 def test_says_which_extras_are_there(name):
     try:
         expected = version(name)

@@ -38,7 +38,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         **{
             name: constraint
             for name, constraint in PrivateFederatedClassifier._parameter_constraints.items()
-            if name not in ("c_model", "client_weights")
+            if name not in ("c_model", "client_weights", "noise")
         },
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
         "max_weight": [Interval(Real, 1, None, closed="neither")],

@@ -18,7 +18,7 @@ from ..preprocessing import check_feature_bounds
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_seeded_noise
 from ..privacy.ledger import check_ledger
-from ..privacy.noise import noise_source
+from ..privacy.noise import NOISES, noise_source
 from ..privacy.plan import AGGREGATIONS, BUDGETS
 from ..privacy.report import privacy_report
 from ..privacy.sensitivity import ADJACENCIES
@@ -36,6 +36,7 @@ class PrivateFederated(FederatedMixin):
     """
 
     _per_client: ClassVar[tuple[str, ...]] = ()
+    noise: ClassVar[str] = "os"  # a parameter of those that offer a choice
 
     @with_callbacks
     def fit_with_null_records(self, X, y, null, groups=None):
@@ -94,7 +95,7 @@ class PrivateFederated(FederatedMixin):
         n_rows, planner.n_features_in_ = shape
         planner._take_public_outputs()
         clients, index = encode_groups(groups, n_rows)
-        noise = noise_source(planner.random_state)
+        noise = noise_source(planner.random_state, planner.noise)
         return planner._claim(planner._plan(planner._public_facts(clients, index, noise)), clients, noise)
 
     def _take_public_outputs(self):
@@ -166,6 +167,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "c_model": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
+        "noise": [StrOptions(set(NOISES))],
         "diagnostics": [StrOptions({"not-private"}), None],
         # not a RandomState: the streams need a seed of their own for each client, round and release
         "random_state": [None, Interval(Integral, 0, None, closed="left"), np.random.Generator],
@@ -242,7 +244,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         """Plan, algorithm and frame from public facts."""
         clients = terms["clients"]
         index = np.repeat(np.arange(len(clients)), terms["n_records"])
-        facts = self._public_facts(clients, index, noise_source(self.random_state))
+        facts = self._public_facts(clients, index, noise_source(self.random_state, self.noise))
         design = self._design(facts)
         return Federation(
             clients=clients,

@@ -142,6 +142,9 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     gamma : float, default=0.1
         Weight of the penalty for a multiplier below the spread, > 0; only for variant="paper".
     fit_intercept : bool, default=True
+    noise : {"os", "opendp"}, default="os"
+        Where unseeded noise comes from: the operating system's entropy, or OpenDP's measurement in exact arithmetic,
+        for releases of at most 10 000 numbers (extra ``opendp``).
     diagnostics : "not-private" or None, default=None
         "not-private" adds the exact objective to `history_` and takes the privacy claim away.
     random_state : None, int or numpy.random.Generator, default=None
@@ -238,6 +241,7 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
         rho=0.8,
         gamma=0.1,
         fit_intercept=True,
+        noise="os",
         diagnostics=None,
         random_state=None,
         n_jobs=None,
@@ -262,6 +266,7 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
         self.rho = rho
         self.gamma = gamma
         self.fit_intercept = fit_intercept
+        self.noise = noise
         self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs

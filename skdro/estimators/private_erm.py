@@ -111,6 +111,9 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
     schedule : {"decaying", "constant"}, default="decaying"
         Whether the steps of variant="paper" fall as 1 / sqrt(t) or are all c_model / (D sqrt(n_rounds)).
     fit_intercept : bool, default=True
+    noise : {"os", "opendp"}, default="os"
+        Where unseeded noise comes from: the operating system's entropy, or OpenDP's measurement in exact arithmetic,
+        for releases of at most 10 000 numbers (extra ``opendp``).
     diagnostics : "not-private" or None, default=None
         "not-private" adds the exact objective to `history_` and takes the privacy claim away.
     random_state : None, int or numpy.random.Generator, default=None
@@ -204,6 +207,7 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
         rho=0.8,
         schedule="decaying",
         fit_intercept=True,
+        noise="os",
         diagnostics=None,
         random_state=None,
         n_jobs=None,
@@ -225,6 +229,7 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
         self.rho = rho
         self.schedule = schedule
         self.fit_intercept = fit_intercept
+        self.noise = noise
         self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs

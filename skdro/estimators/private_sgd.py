@@ -62,6 +62,9 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
     c_model : float, default=3.0
         Step-size constant, > 0: steps are c_model / sqrt(t).
     fit_intercept : bool, default=True
+    noise : {"os", "opendp"}, default="os"
+        Where unseeded noise comes from: the operating system's entropy, or OpenDP's measurement in exact arithmetic,
+        for releases of at most 10 000 numbers (extra ``opendp``).
     diagnostics : "not-private" or None, default=None
         "not-private" adds the exact objective to `history_` and takes the privacy claim away.
     random_state : None, int or numpy.random.Generator, default=None
@@ -155,6 +158,7 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         n_rounds=20,
         c_model=3.0,
         fit_intercept=True,
+        noise="os",
         diagnostics=None,
         random_state=None,
         n_jobs=None,
@@ -174,6 +178,7 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         self.n_rounds = n_rounds
         self.c_model = c_model
         self.fit_intercept = fit_intercept
+        self.noise = noise
         self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs

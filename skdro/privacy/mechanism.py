@@ -102,8 +102,11 @@ def release(
     grid = _checked_grid(sigma, bound)
     ledger.append(Release(name, clients, sensitivity, sigma))
     per_draw = (n_draws,) + (1,) * (exact.ndim - 1)
-    sigma, grid = sigma.reshape(per_draw), grid.reshape(per_draw)
-    noisy = exact + sigma * noise(exact.shape[1:], clients=clients, round=round, release=name)
+    grid = grid.reshape(per_draw)
+    if hasattr(noise, "add"):  # a source with an arithmetic of its own
+        noisy = noise.add(exact, sigma, clients=clients, round=round, release=name)
+    else:
+        noisy = exact + sigma.reshape(per_draw) * noise(exact.shape[1:], clients=clients, round=round, release=name)
     return np.rint(noisy / grid) * grid
 
 

@@ -16,7 +16,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtri
 
-__all__ = ["NoiseSource", "OSNoise", "StreamNoise", "noise_source"]
+from .opendp_noise import OpenDPNoise
+
+__all__ = ["NOISES", "NoiseSource", "OSNoise", "StreamNoise", "noise_source"]
 
 
 class NoiseSource(Protocol):
@@ -120,22 +122,36 @@ def _seed(random_state):
     return seed
 
 
-def noise_source(random_state: int | np.random.Generator | None) -> OSNoise | StreamNoise:
-    """The source that an estimator's `random_state` asks for.
+NOISES = {"os": OSNoise, "opendp": OpenDPNoise}
+"""Sources that nobody can repeat, by the name that an estimator's `noise` has."""
+
+
+def noise_source(
+    random_state: int | np.random.Generator | None, noise: str = "os"
+) -> OSNoise | StreamNoise | OpenDPNoise:
+    """The source that an estimator's `random_state` and `noise` ask for.
 
     Parameters
     ----------
     random_state : None, int or numpy.random.Generator
-        None means operating-system entropy; anything else is a known seed.
+        None means noise that nobody can repeat; anything else is a known seed.
+    noise : {"os", "opendp"}
+        Where noise comes from if it is not seeded.
 
     Raises
     ------
     ValueError
-        If `random_state` is none of these.
+        If `random_state` is none of these, or seeds what cannot be seeded.
+    ImportError
+        If `noise` needs an extra that is not installed.
 
     Examples
     --------
     >>> noise_source(None).seeded, noise_source(0).seeded
     (False, True)
     """
-    return OSNoise() if random_state is None else StreamNoise(random_state)
+    if random_state is None:
+        return NOISES[noise]()
+    if noise != "os":
+        raise ValueError(f"noise={noise!r} cannot be seeded: use random_state=None.")
+    return StreamNoise(random_state)
