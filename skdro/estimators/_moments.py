@@ -94,6 +94,8 @@ class MomentEstimator(PrivateFederated):
         "tune": ["boolean"],
     }
 
+    _federation: ClassVar[None] = None  # not between sites yet
+
     n_rounds: ClassVar[int] = 1
 
     @with_callbacks

@@ -55,7 +55,11 @@ def conduct(channel: Channel, estimator: Any, run_config: Mapping, classes: Any 
         Too few sites joined, or replied in three rounds in a row; names each with the reason.
     ValueError
         A parameter or a key of run_config is invalid.
+    TypeError
+        The estimator cannot be fitted between sites.
     """
+    if not callable(getattr(estimator, "_federation", None)):
+        raise TypeError(f"{type(estimator).__name__} cannot be fitted between sites yet; fit it in one process.")
     estimator._validate_params()
     classes = None if classes is None else np.unique(np.asarray(classes))
     roster = Roster(channel, Settings.of(run_config), estimator, classes)

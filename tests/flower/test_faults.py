@@ -310,7 +310,7 @@ def replay(study, round=0, **terms):
     schema = pack_schema(model._schema())
     sizes = np.unique(study.groups, return_counts=True)
     arrays = {
-        "message": {"model": np.zeros((3, 4)), "round": np.asarray(round)},
+        "message": {"model": np.zeros((3, 4)), "round": np.asarray(round), "spread": np.asarray(0.0)},
         "terms": {"clients": sizes[0], "n_records": sizes[1], **terms},
         **schema.arrays,
     }

@@ -66,7 +66,19 @@ def test_private_estimators_on_test_streams(study, settings):
     assert not between.privacy_.private
 
 
-BETWEEN_SITES = [cls for cls in (getattr(skdro, name) for name in skdro.__all__) if hasattr(cls, "_federation")]
+PUBLIC = [getattr(skdro, name) for name in skdro.__all__]
+BETWEEN_SITES = [cls for cls in PUBLIC if callable(getattr(cls, "_federation", None))]
+
+
+def test_who_can_run_between_sites_is_known():
+    names = {cls.__name__ for cls in BETWEEN_SITES}
+    private = {"DPFedDROClassifier", "DPFedERMClassifier", "DPFedSGDClassifier"}
+    assert names == private | {"FedDROClassifier", "FedOvADROClassifier"}
+
+
+def test_others_are_refused_by_name(study):
+    with pytest.raises(TypeError, match="AFLRegressor cannot be fitted between sites"):
+        study.run(lambda config: skdro.AFLRegressor())
 
 
 @pytest.mark.parametrize("estimator", BETWEEN_SITES, ids=lambda cls: cls.__name__)
