@@ -1,7 +1,8 @@
 """Distributionally robust, federated and differentially private estimators for scikit-learn."""
 
 from .estimators.agnostic import AFLClassifier, AFLRegressor
-from .estimators.divergence import DROSpiderClassifier, KLDROSpiderClassifier
+from .estimators.divergence import DROSpiderClassifier
+from .estimators.divergence_kl import KLDROSpiderClassifier
 from .estimators.federated import FedDROClassifier
 from .estimators.mixture_classification import BiDROFLClassifier
 from .estimators.mixture_regression import BiDROFLRegressor

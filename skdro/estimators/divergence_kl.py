@@ -1,0 +1,242 @@
+"""Classifier for reweighted records, exact or private: the weights stay within a ball around equal ones."""
+
+from numbers import Real
+from typing import ClassVar
+
+from ..ambiguity.reweighting import KLBall
+from ..federation.divergence_designs import KL_DESIGNS
+from ..federation.divergence_settings import KLBallSettings
+from ._base import Interval, StrOptions
+from ._divergence import DivergenceClassifier
+
+__all__ = ["KLDROSpiderClassifier"]
+
+
+class KLDROSpiderClassifier(DivergenceClassifier):
+    """Classifier that is robust to reweighted records within a Kullback-Leibler ball, exact or private.
+
+    Minimises  max { p.l(x) + min_temperature (radius - KL(p)) : KL(p) <= radius, n p_i <= max_weight }  with
+    KL(p) = mean of psi(n p_i), psi(t) = t log t - t + 1 [1]_: the worst mean loss over all weights within the ball,
+    up to the small second term, which keeps the temperature away from zero.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=None
+        Total budget of one fit, > 0.  None fits exactly and without privacy.
+    delta : float, default=1e-5
+        Total budget of one fit, in (0, 1); read only if `epsilon` is given, as is every parameter below that says
+        "private".
+    radius : float, default=0.1
+        rho > 0: how far the weights may be from equal ones, in nats.
+    solver : {"auto", "exact", "dpgd", "recursive_spider"}, default="auto"
+        "auto" is "exact" without and "dpgd" with `epsilon`; "recursive_spider" follows gradients by their changes.
+    max_weight : float, default=10.0
+        Cap on the weight of a record, > 1.
+    min_temperature : float, default=0.1
+        Smallest temperature, > 0; at least 0.1 in a private fit.
+    max_temperature : float, default=10.0
+        Private.  Largest temperature.
+    temperature_start : float, default=1.0
+        Private.  In [min_temperature, max_temperature].
+    temperature_step_size : float, default=0.1
+        Private.
+    hidden_layer_sizes : tuple, default=()
+        () for a linear model, (h,) for a network with one layer of h tanh units.
+    reg : float, default=1e-4
+        Ridge on the coefficients (no intercepts); public.
+    aggregation : {"local", "trusted"}, default="local"
+        Private.  Every client adds its own noise, or it is added once to the sum over clients by whoever sees it.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        Private.  What one record more or less means.
+    data_norm : float, default=1.0
+        Private.  Rows, constant column included, are clipped to this l2 norm.
+    feature_bounds : pair (lo, hi), default=None
+        Private.  Public box of the features; they are clipped to it and mapped to [-1, 1].  Recommended.
+    classes : array-like of shape (n_classes,), default=None
+        Private.  Public list of possible labels.  None reads them from `y`, with a warning.
+    budget : {"total", "per_round"}, default="total"
+        Private.  What (epsilon, delta) means.
+    accountant : {"gdp", "moments"}, default="gdp"
+        Private.
+    n_rounds : int, default=30
+        Private.  Iterations, all of them charged.
+    step_size : float, default=4.0
+        Private.  Step of the model.
+    clip_norm : float, default=0.25
+        Private.  C: the weighted gradient of each record is clipped to this norm.
+    momentum : float, default=0.8
+        Private.  In [0, 1), of "dpgd", which also returns the average of the last half.
+    refresh_every : int, default=5
+        Private.  q: iterations between two full gradients of "recursive_spider".
+    eta_noise_ratio : float, default=2.0
+        Private.  Noise multiplier of the mean exponential and entropy over that of the gradient.
+    difference_noise_ratio : float, default=3.0
+        Private.  Noise multiplier of a change over that of a full sum.
+    difference_slope : float, default=0.1
+        Private.  C1: changes of a gradient are clipped to this times how far the iterates moved.
+    weight_slope : float, default=3.0
+        Private.  Ce: the same for changes of an exponential.
+    fit_intercept : bool, default=True
+    tol : float, default=1e-6
+        Exact fit only.
+    max_iter : int, default=1000
+        Exact fit only.
+    init_seed : int, default=0
+        Of the public start of a network.
+    diagnostics : "not-private" or None, default=None
+        Private.
+    random_state : None, int or numpy.random.Generator, default=None
+        Private.  None draws the noise from the operating system; anything else is reproducible, **not private**.
+    n_jobs : int, default=None
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) if binary
+        In the user's units; linear models only.
+    intercept_ : ndarray of shape (n_classes,), or (1,) if binary
+    classes_ : ndarray of shape (n_classes,)
+    clients_ : ndarray of shape (n_clients,)
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    worst_case_risk_ : float
+        Exact fit only: what the model was trained to keep small, without the ridge.
+    dual_gap_ : float
+        Exact fit only: certified distance to the optimum; infinite for a network or without a ridge.
+    gradient_norm_ : float
+        Exact fit only: largest entry of the objective's gradient in the coordinates of the search.
+    shift_ : float
+        Exact fit only: eta of the worst case.
+    temperature_ : float
+        Exact fit only: lambda of the worst case.
+    sample_weights_ : ndarray of shape (n_samples,)
+        Exact fit only: nature's weights of the training rows, of mean one.
+    privacy_ : PrivacyReport
+        Private fit only.
+    history_ : dict of str to ndarray of shape (n_iter_,)
+        Private fit only.
+
+    References
+    ----------
+    .. [1] Xu et al. Differentially Private Non-convex Distributionally Robust Optimization. arXiv 2602.16155,
+       Algorithm 3, with a public running shift that bounds every exponential.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skdro import KLDROSpiderClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), KLDROSpiderClassifier(radius=0.2, reg=1e-2)).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9), bool(model[-1].dual_gap_ < 1e-6)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **DivergenceClassifier._parameter_constraints,
+        "radius": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", "exact", *KL_DESIGNS})],
+        "min_temperature": [Interval(Real, 0, None, closed="neither")],
+        "max_temperature": [Interval(Real, 0, None, closed="neither")],
+        "temperature_start": [Interval(Real, 0, None, closed="neither")],
+        "temperature_step_size": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    _designs: ClassVar[dict] = KL_DESIGNS
+
+    def __init__(
+        self,
+        epsilon=None,
+        delta=1e-5,
+        radius=0.1,
+        *,
+        solver="auto",
+        max_weight=10.0,
+        min_temperature=0.1,
+        max_temperature=10.0,
+        temperature_start=1.0,
+        temperature_step_size=0.1,
+        hidden_layer_sizes=(),
+        reg=1e-4,
+        aggregation="local",
+        adjacency="replace_one",
+        data_norm=1.0,
+        feature_bounds=None,
+        classes=None,
+        budget="total",
+        accountant="gdp",
+        n_rounds=30,
+        step_size=4.0,
+        clip_norm=0.25,
+        momentum=0.8,
+        refresh_every=5,
+        eta_noise_ratio=2.0,
+        difference_noise_ratio=3.0,
+        difference_slope=0.1,
+        weight_slope=3.0,
+        fit_intercept=True,
+        tol=1e-6,
+        max_iter=1000,
+        init_seed=0,
+        diagnostics=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.solver = solver
+        self.max_weight = max_weight
+        self.min_temperature = min_temperature
+        self.max_temperature = max_temperature
+        self.temperature_start = temperature_start
+        self.temperature_step_size = temperature_step_size
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.reg = reg
+        self.aggregation = aggregation
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.feature_bounds = feature_bounds
+        self.classes = classes
+        self.budget = budget
+        self.accountant = accountant
+        self.n_rounds = n_rounds
+        self.step_size = step_size
+        self.clip_norm = clip_norm
+        self.momentum = momentum
+        self.refresh_every = refresh_every
+        self.eta_noise_ratio = eta_noise_ratio
+        self.difference_noise_ratio = difference_noise_ratio
+        self.difference_slope = difference_slope
+        self.weight_slope = weight_slope
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.init_seed = init_seed
+        self.diagnostics = diagnostics
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_solver(self):
+        super()._check_solver()
+        if self.epsilon is None:
+            return
+        if self.min_temperature < 0.1:
+            raise ValueError(f"min_temperature must be at least 0.1 in a private fit; got {self.min_temperature}.")
+        if not self.min_temperature <= self.temperature_start <= self.max_temperature:
+            raise ValueError("temperature_start must lie in [min_temperature, max_temperature].")
+
+    def _risk(self):
+        return KLBall(float(self.radius), float(self.min_temperature), float(self.max_weight))
+
+    def _ambiguity(self):
+        return KLBallSettings(
+            radius=self.radius,
+            max_weight=self.max_weight,
+            temperatures=(self.min_temperature, self.max_temperature),
+            temperature_start=self.temperature_start,
+            temperature_step=self.temperature_step_size,
+            eta_noise_ratio=self.eta_noise_ratio,
+            weight_slope=self.weight_slope,
+        )
