@@ -13,7 +13,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..federation.agreement import Federation, Records, Schema
 from ..federation.client_data import ClientBlock
 from ..federation.protocol import Message
 
-__all__ = ["BetweenSites", "Rounds"]
+__all__ = ["BetweenSites", "Rounds", "runs_between_sites"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,10 @@ class BetweenSites:
 
     A subclass supplies `_records_of_site(X, y)`, `_facts(records)`, `_terms(clients, facts)`,
     `_federation(terms)` and `_conclude(federation, rounds)`; facts and terms are dicts of arrays, facts with one
-    entry a client on the first axis.
+    entry a client on the first axis.  One that lacks them, or whose rounds hold several exchanges, runs in one process.
     """
+
+    _between_sites: ClassVar[bool] = True
 
     def _is_private(self) -> bool:
         """Whether what leaves a site is noisy and accounted for."""
@@ -92,3 +94,8 @@ class BetweenSites:
     def _answers(self, federation: Federation, block: ClientBlock, question: Message) -> list[Message]:
         """The answers of a block's clients to the last question."""
         return []
+
+
+def runs_between_sites(estimator: Any) -> bool:
+    """Whether a class or an estimator can be fitted between sites."""
+    return getattr(estimator, "_between_sites", False) and callable(getattr(estimator, "_federation", None))

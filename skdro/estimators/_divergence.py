@@ -57,7 +57,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
-    _federation: ClassVar[None] = None  # not between sites yet
+    _between_sites: ClassVar[bool] = False  # not yet
 
     # the objective is the mean over all records, wherever they are
     client_weights: ClassVar[str] = "size"

@@ -94,7 +94,7 @@ class MomentEstimator(PrivateFederated):
         "tune": ["boolean"],
     }
 
-    _federation: ClassVar[None] = None  # not between sites yet
+    _between_sites: ClassVar[bool] = False  # not yet
 
     n_rounds: ClassVar[int] = 1
 

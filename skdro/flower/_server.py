@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators._between_sites import Rounds
+from ..estimators._between_sites import Rounds, runs_between_sites
 from ..federation.protocol import Message, Resumable
 from ._channel import Channel, Question
 from ._roster import Roster, made_up_record
@@ -58,7 +58,7 @@ def conduct(channel: Channel, estimator: Any, run_config: Mapping, classes: Any 
     TypeError
         The estimator cannot be fitted between sites.
     """
-    if not callable(getattr(estimator, "_federation", None)):
+    if not runs_between_sites(estimator):
         raise TypeError(f"{type(estimator).__name__} cannot be fitted between sites yet; fit it in one process.")
     estimator._validate_params()
     classes = None if classes is None else np.unique(np.asarray(classes))

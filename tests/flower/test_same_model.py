@@ -11,6 +11,7 @@ import pytest
 
 import skdro
 from skdro import DPFedDROClassifier, FedDROClassifier, FedOvADROClassifier
+from skdro.estimators._between_sites import runs_between_sites
 
 pytest.importorskip("flwr")
 
@@ -67,7 +68,7 @@ def test_private_estimators_on_test_streams(study, settings):
 
 
 PUBLIC = [getattr(skdro, name) for name in skdro.__all__]
-BETWEEN_SITES = [cls for cls in PUBLIC if callable(getattr(cls, "_federation", None))]
+BETWEEN_SITES = [cls for cls in PUBLIC if runs_between_sites(cls)]
 
 
 def test_who_can_run_between_sites_is_known():
