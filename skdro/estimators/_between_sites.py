@@ -51,7 +51,8 @@ class BetweenSites:
 
     A subclass supplies `_records_of_site(X, y)`, `_facts(records)`, `_terms(clients, facts)`,
     `_federation(terms)` and `_conclude(federation, rounds)`; facts and terms are dicts of arrays, facts with one
-    entry a client on the first axis.  One that lacks them, or whose rounds hold several exchanges, runs in one process.
+    entry a client on the first axis.  One that lacks them, or whose rounds hold several exchanges, runs in one
+    process only.
     """
 
     _between_sites: ClassVar[bool] = True
