@@ -152,8 +152,8 @@ class DROSpiderClassifier(DivergenceClassifier):
 
     Notes
     -----
-    At equal, exact privacy variance reduction does not pay: "double_spider", "storm" and "privatediff" are there for
-    fidelity, and the default is plain descent (``examples/benchmarks/divergence_private.py``).
+    Variance reduction is not expected to pay at equal, exact privacy: "double_spider", "storm" and "privatediff" are
+    there for fidelity, and the default is plain descent (``examples/benchmarks/divergence_private.py`` compares them).
 
     References
     ----------
