@@ -153,7 +153,7 @@ class DROSpiderClassifier(DivergenceClassifier):
     Notes
     -----
     Variance reduction is not expected to pay at equal, exact privacy: "double_spider", "storm" and "privatediff" are
-    there for fidelity, and the default is plain descent (``examples/benchmarks/divergence_private.py`` compares them).
+    there for fidelity; the default is plain descent (``examples/benchmarks/divergence_private.py`` compares).
 
     References
     ----------
