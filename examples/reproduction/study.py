@@ -75,7 +75,7 @@ class Study:
         keys = list(jobs[0])
         if self.args.fresh:
             path.unlink(missing_ok=True)
-        there = pd.read_csv(path, float_precision="round_trip", keep_default_na=False) if path.exists() else None
+        there = pd.read_csv(path) if path.exists() else None
         done = set() if there is None else {identity(row) for row in there[keys].to_dict("records")}
         left = [job for job in jobs if identity(job) not in done]
         start = time.perf_counter()
@@ -87,7 +87,7 @@ class Study:
             minutes = (time.perf_counter() - start) / 60
             print(f"\r{self.name}{part}: {k}/{len(left)} runs, {minutes * (len(left) / k - 1):.1f} minutes left  ",
                   end="" if k < len(left) else "\n", file=sys.stderr, flush=True)  # fmt: skip
-        rows = pd.read_csv(path, float_precision="round_trip")
+        rows = pd.read_csv(path)
         order = {identity(job): k for k, job in enumerate(jobs)}
         rank = [order.get(identity(row), -1) for row in rows[keys].to_dict("records")]
         rows = rows.assign(rank=rank).query("rank >= 0").sort_values("rank", kind="stable")
@@ -122,7 +122,7 @@ class Study:
 
 def identity(job):
     """A job as something that survives the way through a CSV file."""
-    return tuple(repr(float(v)) if not isinstance(v, str) and is_number(v) else str(v) for v in job.values())
+    return tuple(f"{float(v):.12g}" if not isinstance(v, str) and is_number(v) else str(v) for v in job.values())
 
 
 def is_number(value):
