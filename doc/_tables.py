@@ -4,6 +4,7 @@ import importlib
 import inspect
 from pathlib import Path
 
+from _results import results_page
 from sklearn.utils import get_tags
 
 import skdro
@@ -106,9 +107,11 @@ def api_page():
 
 
 def write_tables(folder: Path) -> None:
-    """Write all tables as Markdown files that the pages include, and the API page."""
+    """Write all tables as Markdown files that the pages include, the results page and the API page."""
     (folder.parent / "api.rst").write_text(api_page())
     folder.mkdir(exist_ok=True)
+    scripts = folder.parent.parent / "examples" / "reproduction"
+    (folder.parent / "results.md").write_text(results_page(scripts, folder))
     families = _classes()
     sections = [f"# {family}\n\n{parameter_table(classes)}\n" for family, classes in families.items() if classes]
     (folder / "parameters.md").write_text("\n".join(sections))

@@ -16,13 +16,13 @@ the perturbation, the inner maximisation; and the exact MW-DRO (radius form), wh
     python examples/reproduction/mixture_figure2.py [--quick]
 """
 
-import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import minimize
+from study import RESULTS, Study, options
 
 from skdro import AFLRegressor, BiDROFLRegressor
 from skdro.ambiguity.mixture import MixtureBall
@@ -30,11 +30,13 @@ from skdro.ambiguity.penalised import Box
 from skdro.ambiguity.robust_squares import Squares, penalised_risk
 from skdro.datasets import make_multisource_regression
 from skdro.federation.local_risks import Ascent, MovedResponses, Roots, UnmovedRecords
-from skdro.federation.simulation import simulate
+from skdro.federation.simulation import Trajectory, simulate
 from skdro.losses import squared
 from skdro.solvers.mixture_conic import solve_penalised_squares
 
-QUICK = "--quick" in sys.argv
+ARGS = options(__doc__)
+QUICK = ARGS.quick
+CACHE = RESULTS.parent / ".cache"
 SEEDS = range(2026, 2030) if QUICK else range(2026, 2046)
 ROUNDS = 2000 if QUICK else 10_000
 CHECKPOINTS = np.unique(np.geomspace(10, ROUNDS, 60).astype(int)).tolist()
@@ -77,11 +79,6 @@ def clean_errors(models, weights):
         study = make_multisource_regression(test_weights=share, random_state=seed)
         errors.append(np.mean((study.data_test @ model - study.target_test) ** 2))
     return np.array(errors)
-
-
-def cell(errors):
-    """Mean and standard deviation over the runs."""
-    return f"{errors.mean():.5f} ({errors.std(ddof=1):.5f})" if errors.mean() < 10 else "diverges"
 
 
 def moments(study):
@@ -145,7 +142,7 @@ def draw_band(ax, rounds, table, label, colour):
     ax.fill_between(rounds, np.maximum(mean - sd, 1e-5), mean + sd, color=colour, alpha=0.2, lw=0)
 
 
-def draw_a(tables):
+def draw_a(tables, study):
     """Convergence metric, log-log, beside T^-1/2."""
     fig, ax = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
     for (label, table), colour in zip(tables.items(), ("C0", "C3"), strict=True):
@@ -155,10 +152,10 @@ def draw_a(tables):
     ax.plot(rounds, start * np.sqrt(100 / rounds), "k--", lw=1, label=r"$T^{-1/2}$")
     ax.set(xscale="log", yscale="log", xlabel="communication rounds T", ylabel="convergence metric")
     ax.legend(frameon=False, fontsize=8)
-    fig.savefig("mixture_figure2a.png", dpi=120)
+    study.save(fig, "a")
 
 
-def draw_b(paths, weights):
+def draw_b(paths, weights, study):
     """Clean-test error of the iterates by round."""
     fig, ax = plt.subplots(figsize=(5.2, 3.8), layout="constrained")
     for name, colour in (("AFL", "C2"), ("DRO-FL", "C1"), ("BiDRO-FL", "C0")):
@@ -166,17 +163,16 @@ def draw_b(paths, weights):
         draw_band(ax, CHECKPOINTS, errors, f"{name} (published {PUBLISHED[name]:.4f})", colour)
     ax.set(xscale="log", yscale="log", xlabel="communication rounds T", ylabel="clean-test MSE")
     ax.legend(frameon=False, fontsize=8)
-    fig.savefig("mixture_figure2b.png", dpi=120)
+    study.save(fig, "b")
 
 
-def main():
-    """Run all methods on all seeds, print the tables, draw both figures."""
-    studies = [make_multisource_regression(random_state=seed) for seed in SEEDS]
-    X, y = stacked(studies)
-    paths = {}
-    for name, (records, penalty, settings) in METHODS.items():
+def path_of(name, X, y):
+    """The iterates of a method in all runs, from the file of an earlier call if it is there."""
+    file = CACHE / f"mixture_{name.replace(' ', '_')}{'_quick' * QUICK}.npz"
+    if ARGS.fresh or not file.exists():
+        records, penalty, settings = METHODS[name]
         start = time.process_time()
-        paths[name] = simulate(
+        path = simulate(
             records,
             X,
             y,
@@ -190,6 +186,17 @@ def main():
         )
         seconds = time.process_time() - start
         print(f"{name:32s} {len(SEEDS)} runs x {ROUNDS} rounds in {seconds:.1f} CPU seconds", flush=True)
+        CACHE.mkdir(exist_ok=True)
+        np.savez(file, **asdict(path))
+    return Trajectory(**np.load(file))
+
+
+def main():
+    """Run all methods on all seeds, compare, draw both figures."""
+    study = Study("mixture_figure2", ARGS)
+    studies = [make_multisource_regression(random_state=seed) for seed in SEEDS]
+    X, y = stacked(studies)
+    paths = {name: path_of(name, X, y) for name in METHODS}
 
     final = paths["BiDRO-FL"].alpha[-1]
     mixtures = {
@@ -199,13 +206,12 @@ def main():
         "uniform": np.full((len(SEEDS), 5), 0.2),
         "only client 1": np.tile(np.eye(5)[0], (len(SEEDS), 1)),
     }
-    print(f"\n(b) clean-test MSE, mean (sd) over {len(SEEDS)} runs, by test mixture; the first is the paper's")
-    print(f"{'':40s}" + "".join(f"{name:>26s}" for name in mixtures))
+    entries = []
     for name, path in paths.items():
         for label, models in ((name, path.model), (f"{name}, averaged", path.average)):
-            errors = [clean_errors(models[-1, :, 0], weights) for weights in mixtures.values()]
-            published = f"  published {PUBLISHED[label]:.5f}" if label in PUBLISHED else ""
-            print(f"{label:40s}" + "".join(f"{cell(e):>26s}" for e in errors) + published)
+            for mixture, weights in mixtures.items():
+                published = PUBLISHED.get(label) if weights is final else None
+                entries.append((label, mixture, clean_errors(models[-1, :, 0], weights), published))
     estimators = {f"MW-DRO exact, radius {radius:g}": BiDROFLRegressor(radius) for radius in RADII[1:]}
     estimators = {
         "AFL exact (radius 0)": AFLRegressor(),
@@ -215,8 +221,8 @@ def main():
     for label, estimator in estimators.items():
         estimator.set_params(fit_intercept=False, client_weights="size")
         models = np.array([estimator.fit(s.data, s.target, groups=s.groups).coef_ for s in studies])
-        errors = [clean_errors(models, weights) for weights in mixtures.values()]
-        print(f"{label:40s}" + "".join(f"{cell(e):>26s}" for e in errors), flush=True)
+        entries += [(label, mixture, clean_errors(models, weights), None) for mixture, weights in mixtures.items()]
+    study.compare("Figure 2 of the second paper: clean-test MSE by test mixture (the first is the paper's)", entries)
 
     tables = {
         "as run": metric_as_run(paths["BiDRO-FL"], studies),
@@ -226,8 +232,8 @@ def main():
     for label, table in tables.items():
         values = " ".join(f"{table[np.searchsorted(CHECKPOINTS, t)].mean():.3g}" for t in (100, 1000, ROUNDS))
         print(f"{label:24s} at T = 100, 1000, {ROUNDS}: {values}; fitted slope {slope(table):.3f} (theory <= -0.5)")
-    draw_a(tables)
-    draw_b(paths, final)
+    draw_a(tables, study)
+    draw_b(paths, final, study)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ paper, which stops after 50 rounds of a fixed penalty, both methods run to conve
 """
 
 import itertools
-import sys
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.metrics import recall_score
+from study import Study, options
 
 from skdro import FedDROClassifier, FedOvADROClassifier
 from skdro.datasets import make_overlap_study
@@ -31,54 +31,66 @@ GRID = tuple(itertools.product((1e-4, 1e-3, 1e-2), (0.25, 0.5, 0.75)))
 CHOSEN = {"native": (1e-4, 0.5), "one-vs-all": (1e-4, 0.25), "native, one client": (1e-4, 0.25)}  # (radius, kappa)
 
 
-def macro_recall(method, setting, spread, seed):
+def macro_recall(method, radius, kappa, regime, seed):
     """Of one fit; a one-vs-all model may find no plane for class A, which is part of the story."""
-    study = make_overlap_study(spread, random_state=seed)
+    study = make_overlap_study(REGIMES[regime], random_state=seed)
     groups = np.zeros_like(study.groups) if method == "native, one client" else study.groups
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConstantModelWarning)
-        model = CLASSES[method](*setting).fit(study.data, study.target, groups)
-    return recall_score(study.target_test, model.predict(study.data_test), average="macro")
+        model = CLASSES[method](radius, kappa).fit(study.data, study.target, groups)
+    return {"recall": recall_score(study.target_test, model.predict(study.data_test), average="macro")}
 
 
-def table(method_settings, seeds):
-    """Macro recalls, shape (n_method_settings, n_regimes, n_seeds)."""
-    jobs = list(itertools.product(method_settings, REGIMES.values(), seeds))
-    scores = Parallel(n_jobs=2)(delayed(macro_recall)(*method, spread, seed) for method, spread, seed in jobs)
-    return np.reshape(scores, (len(method_settings), len(REGIMES), len(seeds)))
+def jobs_of(settings, seeds):
+    """All regimes and seeds of some (method, (radius, kappa))."""
+    return [
+        {"method": method, "radius": radius, "kappa": kappa, "regime": regime, "seed": seed}
+        for (method, (radius, kappa)), regime, seed in itertools.product(settings, REGIMES, seeds)
+    ]
 
 
-def choose():
+def choose(args):
     """Print the mean macro recall of each setting on the held-out seeds."""
+    rows = Study("table4_choice", args).run(macro_recall, jobs_of(itertools.product(CLASSES, GRID), range(100, 103)))
+    means = rows.groupby(["method", "radius", "kappa"], sort=False)["recall"].mean()
     for method in CLASSES:
-        means = table([(method, setting) for setting in GRID], range(100, 103)).mean(axis=(1, 2))
-        for (radius, kappa), mean in zip(GRID, means, strict=True):
-            print(f"{method:20s} radius {radius:<7g} kappa {kappa:<5g} {mean:.4f}")
-        print(f"{method:20s} best: {GRID[means.argmax()]}", flush=True)
-
-
-def cell(values):
-    """Mean and standard error."""
-    return f"{values.mean():.3f} ({values.std(ddof=1) / np.sqrt(len(values)):.3f})"
+        print(means[method].round(4).to_string(), f"\n{method} best: {means[method].idxmax()}\n")
 
 
 def main():
-    """Print ours / published."""
-    n_seeds = 3 if "--quick" in sys.argv else 10
-    scores = dict(zip(CLASSES, table(list(CHOSEN.items()), range(n_seeds)), strict=True))
-    print(f"macro recall, mean (standard error) over {n_seeds} seeds / published")
-    print(f"{'':34s}" + "".join(f"{name + ' overlap':>24s}" for name in REGIMES))
-    for method, rows in scores.items():
-        published = PUBLISHED.get(method, (None,) * len(REGIMES))
-        cells = [cell(row) + (f" / {p:.3f}" if p else "") for row, p in zip(rows, published, strict=True)]
-        label = "{}, r {:g}, kappa {:g}".format(method, *CHOSEN[method])
-        print(f"{label:34s}" + "".join(f"{text:>24s}" for text in cells))
-    gains = scores["native"] - scores["one-vs-all"]
-    published = np.subtract(PUBLISHED["native"], PUBLISHED["one-vs-all"])
-    cells = [f"{cell(gain)} / {p:.3f}" for gain, p in zip(gains, published, strict=True)]
-    print(f"{'native - one-vs-all, paired':34s}" + "".join(f"{text:>24s}" for text in cells))
-    print("native >= one-vs-all in all regimes:", bool((gains.mean(axis=1) >= 0).all()))
+    """Run, compare, draw."""
+    args = options(__doc__, choose={"action": "store_true", "help": "repeat the choice of radius and kappa"})
+    if args.choose:
+        choose(args)
+        return
+    study = Study("table4", args)
+    rows = study.run(macro_recall, jobs_of(CHOSEN.items(), range(2 if args.quick else 10)))
+    scores = {
+        (method, regime): rows.loc[(rows["method"] == method) & (rows["regime"] == regime), "recall"].to_numpy()
+        for method, regime in itertools.product(CLASSES, REGIMES)
+    }
+    paper = {m: dict(zip(REGIMES, PUBLISHED.get(m, (None,) * 3), strict=True)) for m in CLASSES}
+    entries = [(m, f"{regime} overlap", values, paper[m][regime]) for (m, regime), values in scores.items()]
+    gains = {regime: scores["native", regime] - scores["one-vs-all", regime] for regime in REGIMES}
+    for regime, gain in gains.items():
+        published = round(paper["native"][regime] - paper["one-vs-all"][regime], 4)
+        entries.append(("native - one-vs-all, paired", f"{regime} overlap", gain, published))
+    study.compare("Table 4: macro recall where classes overlap", entries)
+    print("\nnative >= one-vs-all in all regimes:", all(gain.mean() >= 0 for gain in gains.values()))
+
+    figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for k, method in enumerate(CLASSES):
+        values = np.array([scores[method, regime] for regime in REGIMES])
+        at = np.arange(3) + 0.1 * (k - 1)
+        bar = 2 * values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+        ax.errorbar(at, values.mean(axis=1), yerr=bar, fmt="o", color=f"C{k}", label=method)
+        if method in PUBLISHED:
+            ax.plot(at, PUBLISHED[method], "x", color=f"C{k}")
+    ax.set_xticks(range(3), [f"{regime} overlap" for regime in REGIMES])
+    ax.set_ylabel("macro recall\n(bar: two standard errors; cross: published)")
+    ax.legend(frameon=False, fontsize=8)
+    study.save(figure)
 
 
 if __name__ == "__main__":
-    choose() if "--choose" in sys.argv else main()
+    main()

@@ -215,7 +215,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
                 algorithm,
                 stacked(block),
                 federation.shape,
-                lambda server: self._linear(federation.frame, server.model),
+                lambda server: self._models(federation.frame, server.inner if self.diagnostics else server),
             )
         n_iter = len(next(iter(result.history.values())))
         released = result.server.inner if self.diagnostics else result.server
@@ -335,16 +335,21 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         return {"coef_": coef, "intercept_": intercept, "_fitted_frame": frame}
 
     def _store(self, frame, clients, plan, noise, server, history, n_iter):
-        for name, value in self._linear(frame, server.model).items():
-            setattr(self, name, value)
         # only the published algorithms have models of the clients; an earlier fit's must not survive
         self.__dict__.pop("client_coef_", None)
-        if hasattr(server, "local"):
-            self.client_coef_ = binary_row(*frame.leave(server.local))[0]
+        for name, value in self._models(frame, server).items():
+            setattr(self, name, value)
         self.clients_ = clients
         self.history_ = history
         self.n_iter_ = n_iter
         self.privacy_ = self._claim(plan, clients, noise)
+
+    def _models(self, frame, server):
+        """Fitted models in the user's units: the consensus and, where they are released, those of the clients."""
+        models = self._linear(frame, server.model)
+        if hasattr(server, "local"):
+            models["client_coef_"] = binary_row(*frame.leave(server.local))[0]
+        return models
 
     def _claim(self, plan, clients, noise):
         """What a fit that keeps to `plan` may claim."""

@@ -7,7 +7,8 @@ from sklearn import config_context
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
-from skdro import FedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier
+from skdro.exceptions import PrivacyLeakWarning
 
 
 class Recording:
@@ -153,3 +154,16 @@ def test_scoring_monitor_of_a_search_sees_the_rounds_of_each_fit(federation):
         search.fit(X, y, groups=groups)
     rounds = [row for log in monitor.get_logs(select="all") for row in log.data if row["task_name"] == "round"]
     assert len(rounds) == 3 * (2 * 2 + 1)
+
+
+@pytest.mark.parametrize("diagnostics", [None, "not-private"])
+def test_models_of_the_clients_are_there_after_every_round(federation, diagnostics):
+    recording = Recording()
+    model = DPFedDROClassifier(
+        classes=[0, 1, 2], variant="paper", n_rounds=4, random_state=0, diagnostics=diagnostics
+    ).set_callbacks(recording)
+    with pytest.warns(PrivacyLeakWarning):
+        model.fit(*federation)
+    rounds = [fitted.client_coef_ for fitted in recording.fitted[:4]]
+    assert len({coef.tobytes() for coef in rounds}) == 4
+    np.testing.assert_array_equal(rounds[-1], model.client_coef_)
