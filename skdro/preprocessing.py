@@ -13,7 +13,7 @@ __all__ = [
     "RowNormClipper",
     "check_feature_bounds",
     "clip_rows",
-    "clip_rows_in_place",
+    "clip_rows_into",
     "scale_to_box",
 ]
 
@@ -40,38 +40,45 @@ def clip_rows(X: np.ndarray, max_norm: float) -> np.ndarray:
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
-    return clip_rows_in_place(np.array(X, dtype=float), max_norm)
+    X = np.asarray(X, dtype=float)
+    return clip_rows_into(X, max_norm, np.empty_like(X))
 
 
-def clip_rows_in_place(X: np.ndarray, max_norm: float) -> np.ndarray:
-    """`clip_rows` that overwrites `X`, which must be of floats, and returns it.
+def clip_rows_into(X: np.ndarray, max_norm: float, out: np.ndarray) -> np.ndarray:
+    """`clip_rows` that writes into `out`, which may be `X`; ones follow each row, and are clipped with it, where
+    `out` has more columns.
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of float, shape (n_samples, n_features)
     max_norm : float
         As in `clip_rows`.
+    out : ndarray of float, shape (n_samples, n_features [+ n_ones])
 
     Returns
     -------
-    X : ndarray of shape (n_samples, n_features)
+    out : ndarray
 
     Examples
     --------
-    >>> X = np.array([[3.0, 4.0], [0.3, 0.4]])
-    >>> clip_rows_in_place(X, 1.0) is X
-    True
+    >>> clip_rows_into(np.array([[3.0, 4.0], [0.0, 0.0]]), 1.0, np.empty((2, 2)))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
     """
-    squares = np.einsum("ij,ij->i", X, X)
+    n_features = X.shape[1]
+    n_ones = out.shape[1] - n_features
+    # a row whose squares underflow is shorter than max_norm
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        squares = np.vecdot(X, X) + n_ones
+        factor = np.minimum(max_norm / np.sqrt(squares), 1.0)
     # row by row: what one row holds must not change the rounding of another
     extreme = ~(squares < 1e200) | (max_norm < 1e-100)
-    # a row whose squares underflow is shorter than max_norm
-    longer = (squares > max_norm**2) & ~extreme
-    factor = np.divide(max_norm, np.sqrt(squares), out=np.ones(len(X)), where=longer)
+    factor[extreme] = 1.0
+    np.multiply(X, factor[:, None], out=out[:, :n_features])
+    out[:, n_features:] = factor[:, None]
     if extreme.any():
-        X[extreme] = _clip_extreme_rows(X[extreme], max_norm)
-    X *= factor[:, None]
-    return X
+        out[extreme] = _clip_extreme_rows(out[extreme], max_norm)
+    return out
 
 
 def _clip_extreme_rows(X, max_norm):

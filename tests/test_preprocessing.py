@@ -14,6 +14,7 @@ from skdro.preprocessing import (
     RowNormClipper,
     check_feature_bounds,
     clip_rows,
+    clip_rows_into,
     scale_to_box,
 )
 
@@ -53,6 +54,17 @@ def test_clipped_rows_in_exact_arithmetic(X, max_norm):
                 expected = factor2 * Fraction(x) ** 2
                 assert np.sign(x) * np.sign(z) >= 0
                 assert abs(Fraction(z) ** 2 - expected) <= expected / 10**14 + negligible
+
+
+@settings(max_examples=50, deadline=None)
+@given(X=MATRICES, max_norm=st.floats(1e-100, 1e100), n_ones=st.integers(0, 2))
+def test_clipping_into_another_array_is_clipping_rows_with_ones(X, max_norm, n_ones):
+    expected = clip_rows(np.hstack([X, np.ones((len(X), n_ones))]), max_norm)
+    before, room = X.copy(), np.full((len(X), X.shape[1] + n_ones + 1), np.nan)
+    np.testing.assert_allclose(clip_rows_into(X, max_norm, room[:, :-1]), expected, rtol=1e-14, atol=5e-324)
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(room[:, -1], np.nan)
+    np.testing.assert_array_equal(clip_rows_into(X, max_norm, X), clip_rows(before, max_norm))
 
 
 def test_norm_neither_overflows_nor_vanishes():

@@ -58,8 +58,8 @@ class MomentLayout:
         B : ndarray of shape (n_outputs, n_columns)
         c : float or ndarray of shape ()
         """
-        i, j = np.triu_indices(self.n_columns)
-        upper = A[i, j] * np.where(i == j, 1.0, sqrt(2.0))
+        i, j, scale = _upper_triangle(self.n_columns)
+        upper = A[i, j] * scale
         last = [self.square_weight * float(c)] if self.square_weight else []
         return np.concatenate([upper, self.statistics_weight * B.ravel(), last])
 
@@ -75,12 +75,19 @@ class MomentLayout:
             Standard deviation of the noise of each entry.
         """
         P, K = self.n_columns, self.n_outputs
-        i, j = np.triu_indices(P)
+        i, j, scale = _upper_triangle(P)
         A = np.zeros((P, P))
-        A[i, j] = A[j, i] = vector[: len(i)] / np.where(i == j, 1.0, sqrt(2.0))
+        A[i, j] = A[j, i] = vector[: len(i)] / scale
         B = vector[len(i) : len(i) + K * P].reshape(K, P) / self.statistics_weight
         c = float(vector[-1]) / self.square_weight if self.square_weight else n_records * self.target_square
         return Moments(A, B, c, float(n_records), float(sigma), self)
+
+
+@lru_cache(maxsize=4)  # the clients of a federation share one
+def _upper_triangle(n_columns):
+    """Rows, columns and scale of the entries of a symmetric matrix that are released."""
+    i, j = np.triu_indices(n_columns)
+    return i, j, np.where(i == j, 1.0, sqrt(2.0))
 
 
 @dataclass(frozen=True, eq=False)

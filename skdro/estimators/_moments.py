@@ -11,7 +11,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from ..ambiguity.moment import noise_edge, pooled
-from ..federation.client_data import by_client
+from ..federation.client_data import where_they_lie
 from ..federation.doors import GaussianDoor, pass_through
 from ..federation.frames import ClippedFrame, MappedFrame
 from ..federation.steps.moments import MomentRelease, RandomHalves, all_rows, each_client, weighted_sum
@@ -139,9 +139,7 @@ class MomentEstimator(PrivateFederated):
 
         # underflow depends on the records: where the user makes numpy raise on it, it would tell on them
         with np.errstate(all="ignore"):
-            block = by_client(X, y, index, clients)
-            if null is not None:
-                block = block.without(null[np.argsort(index, kind="stable")])
+            block = where_they_lie(X, y, index, len(clients), null)
             result = self._run(design.algorithm, block, (), fitted)
         check_ledger(design.plan, design.algorithm.ledger(result.server, result.states))
         self.__dict__.update(fitted(result.server))

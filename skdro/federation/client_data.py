@@ -1,7 +1,8 @@
 """From validated rows to the block of clients that the steps compute on.
 
 `prepare` puts the rows into a public coordinate frame and sorts them by client in one stable copy, so that a
-client is a slice.  At a site of a real federation the same function makes a block of one client.
+client is a slice.  At a site of a real federation the same function makes a block of one client.  A step that reads
+each row once needs no copy: `where_they_lie`.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from ..ambiguity.transport import TransportNorm
 from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
 from .frames import AffineFrame, ClippedFrame
 
-__all__ = ["ClientBlock", "by_client", "client_risk", "prepare", "stacked"]
+__all__ = ["ClientBlock", "ScatteredBlock", "by_client", "client_risk", "prepare", "stacked", "where_they_lie"]
 
 
 @dataclass(frozen=True)
@@ -125,17 +126,101 @@ def by_client(
     -------
     ClientBlock
     """
-    order = slice(None) if (index[:-1] <= index[1:]).all() else np.argsort(index, kind="stable")
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    totals = np.bincount(index, weights=weight, minlength=len(clients))
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=len(clients)))])
+    weight = weight / np.bincount(index, weights=weight, minlength=len(clients))[index]
+    if not (index[:-1] <= index[1:]).all():
+        order = _stable_order(index, len(clients))
+        X, y, weight = X.take(order, axis=0), y[order], weight[order]
     return ClientBlock(
-        X=X[order],
-        y=y[order],
-        weight=(weight / totals[index])[order],
-        offsets=offsets,
+        X=X,
+        y=y,
+        weight=weight,
+        offsets=_offsets(index, len(clients)),
         clients=clients,
         index=np.arange(len(clients)),
+    )
+
+
+def _stable_order(index, n_clients):
+    """Row numbers sorted by client; integers of two bytes are sorted in linear time."""
+    return np.argsort(index.astype(np.min_scalar_type(n_clients)), kind="stable")
+
+
+def _offsets(index, n_clients):
+    return np.concatenate([[0], np.cumsum(np.bincount(index, minlength=n_clients))])
+
+
+@dataclass(frozen=True)
+class ScatteredBlock:
+    """Rows of one or more clients where they lie in the user's data, which may be larger than a copy can be.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_all, n_features)
+        Rows of all clients, in any order.
+    y : ndarray of shape (n_all,)
+    counted_only : ndarray of bool, shape (n_all,)
+        Records that are counted and add nothing: null records.
+    order : ndarray of int, shape (n_rows,)
+        Row numbers in `X`, sorted by client and ascending within.
+    offsets : ndarray of int, shape (n_clients + 1,)
+        Client g owns the rows ``order[offsets[g]:offsets[g + 1]]``.
+    index : ndarray of int, shape (n_clients,)
+        Position of each client in the whole federation.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    counted_only: np.ndarray
+    order: np.ndarray
+    offsets: np.ndarray
+    index: np.ndarray
+
+    @property
+    def n_clients(self) -> int:
+        """Number of clients in the block."""
+        return len(self.index)
+
+    def rows(self, g: int) -> np.ndarray:
+        """Row numbers of the block's g-th client."""
+        return self.order[self.offsets[g] : self.offsets[g + 1]]
+
+    def subset(self, start: int, stop: int) -> "ScatteredBlock":
+        """The block of clients start, ..., stop - 1: views, no copy."""
+        return replace(
+            self,
+            order=self.order[self.offsets[start] : self.offsets[stop]],
+            offsets=self.offsets[start : stop + 1] - self.offsets[start],
+            index=self.index[start:stop],
+        )
+
+
+def where_they_lie(
+    X: np.ndarray, y: np.ndarray, index: np.ndarray, n_clients: int, null: np.ndarray | None = None
+) -> ScatteredBlock:
+    """Block of rows that are not copied.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+    index : ndarray of int, shape (n_rows,)
+        Client index of each row.
+    n_clients : int
+    null : ndarray of bool, shape (n_rows,), optional
+        Records that are counted and add nothing.
+
+    Returns
+    -------
+    ScatteredBlock
+    """
+    return ScatteredBlock(
+        X=X,
+        y=y,
+        counted_only=np.zeros(len(X), dtype=bool) if null is None else null,
+        order=_stable_order(index, n_clients),
+        offsets=_offsets(index, n_clients),
+        index=np.arange(n_clients),
     )
 
 

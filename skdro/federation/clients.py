@@ -44,6 +44,8 @@ def encode_groups(groups, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"groups must have one client label a row: got {len(labels)} labels for {n_rows} rows.")
     if any(_is_missing(label) for label in (labels if labels.dtype.kind in "OfcmM" else ())):
         raise ValueError("groups has missing values; give each row the label of its client or drop the row.")
+    if labels.dtype.kind in "iu" and n_rows and int(labels.max()) - int(labels.min()) < n_rows:
+        return _numbered(labels)
     try:
         clients, index = np.unique(labels, return_inverse=True)
     except TypeError as error:
@@ -53,6 +55,15 @@ def encode_groups(groups, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError("groups must hold scalar labels: strings, numbers or dates.")
         clients = np.array(clients.tolist())  # the natural type of the labels
     return clients, index
+
+
+def _numbered(labels):
+    """What `np.unique` returns, without sorting: for integers that lie close together."""
+    wide = labels if labels.dtype.itemsize == 8 else labels.astype(np.int64)  # 127 - (-128) is no int8
+    place = (wide - wide.min()).astype(np.intp)
+    occurs = np.bincount(place) > 0
+    clients = wide.min() + np.flatnonzero(occurs).astype(wide.dtype)
+    return clients.astype(labels.dtype), (np.cumsum(occurs) - 1)[place]
 
 
 def _as_array(groups):

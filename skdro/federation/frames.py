@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..preprocessing import clip_rows_in_place
+from ..preprocessing import clip_rows_into
 
 __all__ = [
     "AffineFrame",
@@ -21,6 +21,10 @@ __all__ = [
     "common_response_frame",
     "frame_of_moments",
 ]
+
+
+ROWS_AT_ONCE = 2048
+"""Rows that are clipped at once: few enough to stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -83,40 +87,42 @@ class ClippedFrame:
     ----------
     affine : AffineFrame
         Public map of the box to [-1, 1].
-    lo, hi : ndarray of shape (n_features,)
-        Public box; infinite where features are taken as given.
+    limit : float
+        Bound on the mapped features: 1 where there is a box, infinite where features are taken as given.
     data_norm : float
         Bound L on the l2 norm of a row, constant column included.
     """
 
     affine: AffineFrame
-    lo: np.ndarray
-    hi: np.ndarray
+    limit: float
     data_norm: float
 
     @classmethod
     def of_box(cls, lo: np.ndarray, hi: np.ndarray, constant: bool, data_norm: float) -> "ClippedFrame":
-        """Features clipped to [lo, hi] and mapped to [-1, 1]."""
-        return cls(AffineFrame(lo / 2 + hi / 2, (hi - lo) / 2, constant), lo, hi, data_norm)
+        """Features mapped from [lo, hi] to [-1, 1] and clipped to that."""
+        return cls(AffineFrame(lo / 2 + hi / 2, (hi - lo) / 2, constant), 1.0, data_norm)
 
     @classmethod
     def as_given(cls, n_features: int, constant: bool, data_norm: float) -> "ClippedFrame":
         """Features as they are."""
-        unbounded = np.full(n_features, np.inf)
-        return cls(AffineFrame(np.zeros(n_features), 1.0, constant), -unbounded, unbounded, data_norm)
+        return cls(AffineFrame(np.zeros(n_features), 1.0, constant), np.inf, data_norm)
 
     def enter(self, X: np.ndarray) -> np.ndarray:
         """Clipped rows, shape (n_rows, n_features [+ 1]); a new array."""
-        n_features = X.shape[1]
-        Z = np.empty((len(X), n_features + self.affine.constant))
-        features = Z[:, :n_features]
-        # one pass each over rows that are in the cache: np.clip with arrays takes twice as long
-        np.maximum(X, self.lo, out=features)
-        np.minimum(features, self.hi, out=features)
-        features -= self.affine.centre
-        features /= self.affine.scale
-        Z[:, n_features:] = 1.0
-        return clip_rows_in_place(Z, self.data_norm)
+        Z = np.empty((len(X), X.shape[1] + self.affine.constant))
+        for start in range(0, len(X), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            self.enter_into(X[rows], Z[rows])
+        return Z
+
+    def enter_into(self, X: np.ndarray, Z: np.ndarray) -> None:
+        """`enter` for rows that fit into the cache, written into `Z`."""
+        # only a feature far outside of its box can overflow, and ends at the limit
+        with np.errstate(over="ignore"):
+            U = _row_by_row(np.subtract, np.ascontiguousarray(X), self.affine.centre, np.empty(X.shape))
+            _row_by_row(np.divide, U, self.affine.scale, U)
+        U.clip(-self.limit, self.limit, out=U)
+        clip_rows_into(U, self.data_norm, Z)
 
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
@@ -153,12 +159,27 @@ class MappedFrame:
 
     def enter(self, X: np.ndarray) -> np.ndarray:
         """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0."""
+        Z = np.empty((len(X), len(self.affine.centre) + self.affine.constant))
+        self.enter_into(X, Z)
+        return Z
+
+    def enter_into(self, X: np.ndarray, Z: np.ndarray) -> None:
+        """`enter`, written into `Z`."""
         mapped = np.asarray(self.transform(self.box.enter(X)), dtype=float)
-        return self.clipped.enter(np.nan_to_num(mapped, nan=0.0, posinf=1e300, neginf=-1e300))
+        self.clipped.enter_into(np.nan_to_num(mapped, nan=0.0, posinf=1e300, neginf=-1e300), Z)
 
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts of the mapped features, as `AffineFrame.leave`."""
         return self.clipped.leave(M)
+
+
+def _row_by_row(operation, X, row, out, n_beside=32):
+    """operation(X, row) into `out`, both contiguous; many rows side by side, since short loops cost more to start."""
+    whole = len(X) // n_beside * n_beside
+    wide = np.full((n_beside, X.shape[1]), row).reshape(-1)
+    operation(X[:whole].reshape(-1, len(wide)), wide, out=out[:whole].reshape(-1, len(wide)))
+    operation(X[whole:], row, out=out[whole:])
+    return out
 
 
 def client_moments(

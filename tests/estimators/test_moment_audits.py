@@ -20,6 +20,7 @@ from skdro.federation import doors, frames, in_process
 from skdro.federation.doors import pass_through
 from skdro.federation.steps.moments import RandomHalves
 from skdro.federation.targets import BoundedNumber
+from skdro.preprocessing import clip_rows_into
 from skdro.privacy.audit_statistics import mu_lower_bound, noise_scale_bounds
 from skdro.privacy.mechanism import release
 from skdro.privacy.noise import OSNoise, StreamNoise
@@ -49,20 +50,18 @@ def estimator(method, adjacency="replace_one", n_classes=2, **parameters):
 
 
 @contextmanager
-def record_masked(masked, record, groups):
+def record_masked(masked, record):
     """Within, the term of the record is zero in every sum, and it is still counted: the null record of zero_out."""
 
     def without(*args):
-        block = by_client(*args)
-        place = int(np.flatnonzero(np.argsort(groups, kind="stable") == record)[0])
-        keep = np.arange(len(block.y)) != place
-        offsets = block.offsets - (block.offsets > place)
-        return replace(block, X=block.X[keep], y=block.y[keep], offsets=offsets)
+        block = where_they_lie(*args)
+        keep = block.order != record
+        return replace(block, order=block.order[keep], offsets=np.cumsum([0, *keep])[block.offsets])
 
-    by_client = _moments.by_client
+    where_they_lie = _moments.where_they_lie
     with PATCH() as patch:
         if masked:
-            patch.setattr(_moments, "by_client", without)
+            patch.setattr(_moments, "where_they_lie", without)
         yield
 
 
@@ -113,7 +112,7 @@ def opened(model, X, y, groups, record=None):
         seen.append(Opened(algorithm, block))
         raise _Stopped
 
-    with PATCH() as patch, record_masked(record is not None, record, groups):
+    with PATCH() as patch, record_masked(record is not None, record):
         patch.setattr(in_process, "run", stop)
         with pytest.raises(_Stopped):
             model.fit(X, y, groups=groups)
@@ -174,7 +173,7 @@ def one_split(monkeypatch):
     """Masking a record shifts the others' positions: keep every row but the record in the half where it was."""
 
     def by_content(self, block, g):
-        rows = np.arange(block.offsets[g], block.offsets[g + 1])
+        rows = block.rows(g)
         first = np.array(
             [hash((x.tobytes(), float(y))) % 2 for x, y in zip(block.X[rows], block.y[rows], strict=True)]
         )
@@ -226,7 +225,7 @@ def test_a_record_is_in_one_half_only_and_all_records_are_in_one(method):
         estimator(method, random_state=None).fit(X, y, groups=groups)
     assert len(halves) == (3 if "halves" in method else 0)
     for (first, second), rows in halves:
-        assert sorted([*first, *second]) == list(range(rows.start, rows.stop))
+        assert sorted([*first, *second]) == list(rows)
         assert 0 <= len(first) - len(second) <= 1
 
 
@@ -306,7 +305,7 @@ def half_the_noise(patch):
 
 
 def no_clipping(patch):
-    patch.setattr(frames, "clip_rows_in_place", lambda X, max_norm: X)
+    patch.setattr(frames, "clip_rows_into", lambda X, max_norm, out: clip_rows_into(X, np.inf, out))
 
 
 def targets_not_clipped(patch):

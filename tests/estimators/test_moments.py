@@ -1,6 +1,7 @@
 """DPMomentDROClassifier and DPMomentDRORegressor: what they fit, what is free afterwards, what is refused."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -164,6 +165,25 @@ def test_neither_the_order_of_rows_nor_workers_nor_client_names_matter(federatio
     names = np.array(["x" + g for g in groups])
     again = estimator(kind, **parameters).fit(X, y, groups=names)
     np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+@seeded
+@EACH_KIND
+def test_a_fit_makes_no_copy_of_its_rows(kind):
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.normal(size=(50_000, 20)), np.arange(50_000) % 2, rng.integers(5, size=50_000)
+    model = estimator(kind, feature_bounds=(-3, 3), random_state=0).fit(
+        X[:100], y[:100], groups=groups[:100]
+    )  # what is loaded only once
+    tracemalloc.start()
+    try:
+        model.fit(X, y, groups=groups)
+        assert tracemalloc.get_traced_memory()[1] < X.nbytes / 2
+        tracemalloc.reset_peak()
+        model.fit(np.asfortranarray(X), y, groups=groups)  # the check sees a copy where there is one
+        assert tracemalloc.get_traced_memory()[1] > X.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 # ---------------------------------------------------------------- free afterwards

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from skdro.federation.client_data import prepare
+from skdro.federation.client_data import by_client, prepare, where_they_lie
 from skdro.federation.clients import client_weights, encode_groups, per_client
 from skdro.federation.frames import AffineFrame, common_frame
 from skdro.federation.merging import merge_duplicate_rows
@@ -51,6 +52,23 @@ def test_numbers_stay_numbers():
     # as strings, 10 would sort before 9
     assert encode_groups([10, 9, 10], 3)[0].dtype.kind == "i"
     assert encode_groups(np.array([10, 9, 10], dtype=object), 3)[0].dtype.kind == "i"
+
+
+@given(
+    st.sampled_from([np.int8, np.uint8, np.int16, np.int64, np.uint64]).flatmap(
+        lambda kind: arrays(
+            kind, st.integers(1, 400), elements=st.integers(int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+        )
+    ),
+    st.integers(1, 300),
+)
+def test_integers_that_lie_close_together_are_counted_as_numpy_does(groups, modulus):
+    for labels in (groups, groups.max() - groups % groups.dtype.type(min(modulus, np.iinfo(groups.dtype).max))):
+        clients, index = encode_groups(labels, len(labels))
+        expected, places = np.unique(labels, return_inverse=True)
+        np.testing.assert_array_equal(clients, expected)
+        np.testing.assert_array_equal(index, places)
+        assert clients.dtype == labels.dtype
 
 
 def test_pandas_index_plays_no_part():
@@ -210,6 +228,19 @@ def test_weights_sum_to_one_within_each_client(seed):
 def test_without_sample_weight_all_rows_of_a_client_count_alike():
     block = prepare(np.zeros((3, 2)), np.zeros(3, int), np.array([0, 1, 1]), np.arange(2), FRAME)
     assert block.weight.tolist() == [1.0, 0.5, 0.5]
+
+
+def test_rows_where_they_lie_are_those_of_the_sorted_copy():
+    rng = np.random.default_rng(0)
+    X, y, index = rng.normal(size=(60, 3)), rng.normal(size=60), rng.permutation(np.arange(60) % 5)
+    scattered, copied = where_they_lie(X, y, index, 5), by_client(X, y, index, np.arange(5))
+    for start, stop in [(0, 5), (1, 3), (4, 5)]:
+        part, other = scattered.subset(start, stop), copied.subset(start, stop)
+        assert part.n_clients == other.n_clients and part.X is X
+        np.testing.assert_array_equal(part.index, other.index)
+        for g in range(stop - start):
+            np.testing.assert_array_equal(X[part.rows(g)], other.X[other.rows(g)])
+            np.testing.assert_array_equal(y[part.rows(g)], other.y[other.rows(g)])
 
 
 def test_subset_holds_the_rows_of_its_clients_without_a_copy():

@@ -16,28 +16,30 @@ import numpy as np
 from ...ambiguity.moment import MomentLayout
 from ...privacy.ledger import Release
 from ...privacy.noise import NoiseSource
-from ..frames import ClippedFrame, MappedFrame
+from ..frames import ROWS_AT_ONCE, ClippedFrame, MappedFrame
 from ..targets import BoundedNumber, CentredClass
 
 __all__ = ["MomentRelease", "RandomHalves", "ServerState", "all_rows", "each_client", "moment_sums", "weighted_sum"]
-
-ROWS_AT_ONCE = 2048
-"""Rows that are clipped and multiplied at once: few enough to stay in the processor's cache."""
 
 
 def moment_sums(
     X: np.ndarray,
     y: np.ndarray,
+    rows: np.ndarray,
     frame: ClippedFrame | MappedFrame,
     targets: CentredClass | BoundedNumber,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Sums of z z^T, t z^T and ||t||^2 over records, z the clipped rows in frame coordinates.
 
+    One pass, a few rows at a time, whose (z, t) are in the cache when they are multiplied.
+
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
+    X : ndarray of shape (n_all, n_features)
         Rows in the user's units.
-    y : ndarray of shape (n_rows,)
+    y : ndarray of shape (n_all,)
+    rows : ndarray of int, shape (n_rows,)
+        Whose sums are taken, ascending.
     frame : ClippedFrame or MappedFrame
     targets : CentredClass or BoundedNumber
 
@@ -48,13 +50,21 @@ def moment_sums(
     c : float
     """
     n_columns = len(frame.affine.centre) + frame.affine.constant
-    A, c = np.zeros((n_columns, n_columns)), 0.0
-    B = np.zeros((targets.n_outputs, n_columns))  # an empty half has moments as well: zeros
-    for start in range(0, len(X), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        Z, T = frame.enter(X[rows]), targets.enter(y[rows])
-        A, B, c = A + Z.T @ Z, B + T.T @ Z, c + float((T * T).sum())
-    return A, B, c
+    ZT = np.empty((min(len(rows), ROWS_AT_ONCE), n_columns + targets.n_outputs))
+    S = np.zeros((ZT.shape[1], ZT.shape[1]))  # an empty half has moments as well: zeros
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        few = rows[start : start + ROWS_AT_ONCE]
+        ZT = ZT[: len(few)]
+        frame.enter_into(_taken(X, few), ZT[:, :n_columns])
+        ZT[:, n_columns:] = targets.enter(y[few])
+        S += ZT.T @ ZT
+    return S[:n_columns, :n_columns], S[n_columns:, :n_columns], float(np.trace(S[n_columns:, n_columns:]))
+
+
+def _taken(X, rows):
+    """Rows of X by ascending numbers; neighbours need no copy."""
+    first, last = rows[0], rows[-1] + 1
+    return X[first:last] if last - first == len(rows) else X.take(rows, axis=0)
 
 
 def all_rows(block, g):
@@ -75,11 +85,10 @@ class RandomHalves:
 
     def __call__(self, block, g) -> list[np.ndarray]:
         """Row numbers of both groups, the first of ceil(N_g / 2) rows."""
-        n_rows = int(block.sizes[g])
-        (keys,) = self.noise((n_rows,), clients=block.index[[g]], round=0, release="split into halves")
-        order = np.argsort(keys, kind="stable") + block.offsets[g]
-        cut = (n_rows + 1) // 2
-        return [np.sort(order[:cut]), np.sort(order[cut:])]
+        rows = block.rows(g)
+        (keys,) = self.noise((len(rows),), clients=block.index[[g]], round=0, release="split into halves")
+        order, cut = np.argsort(keys, kind="stable"), (len(rows) + 1) // 2
+        return [rows[np.sort(order[:cut])], rows[np.sort(order[cut:])]]
 
 
 def each_client(vectors, weights):
@@ -151,10 +160,8 @@ class MomentRelease:
         L = self.data_norm
         vectors = []
         for rows in self.groups(block, g):
-            X, y, present = block.X[rows], block.y[rows], block.weight[rows] > 0
-            if not present.all():  # null records are counted and add nothing
-                X, y = X[present], y[present]
-            A, B, c = moment_sums(X, y, self.frame, self.targets)
+            present = rows[~block.counted_only[rows]]
+            A, B, c = moment_sums(block.X, block.y, present, self.frame, self.targets)
             vectors.append(self.layout.pack(A / L**2, B / L, c))
         return vectors
 
