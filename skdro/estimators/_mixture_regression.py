@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..ambiguity.mixture import MixtureBall
 from ..ambiguity.penalised import Box
-from ..ambiguity.robust_squares import Squares, penalised_risk, radius_risk
+from ..ambiguity.robust_squares import Squares, penalised_risk, radius_risk, stretch
 from ..federation.agreement import Records
 from ..federation.frames import AffineFrame, ResponseFrame, client_moments, response_frame_of_moments
 from ..federation.local_risks import Ascent, Roots
@@ -199,13 +199,12 @@ class MixtureRegressor(MixtureMixin, LinearRegressor):
         guard, label = federation.facts, federation.frame.label
         if guard.penalty is None:
             return
-        stretch = max(float(model[: self.n_features_in_] @ model[: self.n_features_in_]) for model in models)
-        stretch += self._label(federation.frame) ** 2
-        small = federation.settings["penalty"] <= stretch
+        longest = max(stretch(model, self.n_features_in_, self._label(federation.frame)) for model in models)
+        small = federation.settings["penalty"] <= longest
         if np.any(small):
             warnings.warn(
                 f"penalty is too small for client(s) {federation.clients[small][:5].tolist()}: records gain without "
-                f"limit by moving unless penalty > ||v||^2, which is {stretch / label**2:.4g} at the fitted or at "
+                f"limit by moving unless penalty > ||v||^2, which is {longest / label**2:.4g} at the fitted or at "
                 "the least squares model, so the penalised problem excludes such models. Raise penalty, or use the "
                 "radius form (penalty=None, radius=...), which excludes none.",
                 ConvergenceWarning,
