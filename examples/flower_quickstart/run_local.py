@@ -79,6 +79,7 @@ class Processes:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",  # seconds; Flower looks for work every second by default
             "OMP_NUM_THREADS": "1",
             "NO_COLOR": "1",
         }
@@ -87,7 +88,13 @@ class Processes:
     def start(self, name: str, *command: str) -> None:
         with open(self.directory / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.env, start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=self.env,
+                cwd=HERE,
+                start_new_session=True,
             )
 
     def kill(self, name: str, how: int = signal.SIGKILL) -> None:
@@ -116,11 +123,13 @@ class Processes:
         except ValueError:
             raise RuntimeError(f"flwr {arguments[0]} failed: {done.stdout}{done.stderr}") from None
 
-    def flwr_log(self, run_id: str) -> str:
-        """What the ServerApp has written."""
-        command = ["flwr", "log", run_id, "local", "--show"]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, cwd=HERE, timeout=300)
-        return done.stdout + done.stderr
+    def follow(self, run_id: str) -> None:
+        """Write what the ServerApp says into server.log; ends with the run, and is cheaper than asking for it."""
+        self.start("server", "flwr", "log", run_id, "local", "--stream")
+
+    def has_ended(self, name: str) -> bool:
+        """Whether a process is gone."""
+        return self.running[name].poll() is not None
 
     def __enter__(self):
         return self
@@ -188,6 +197,8 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool, more: str 
         overrides = f"{overrides} {more}".strip()
         run_id = str(processes.flwr("run", ".", "local", "--run-config", overrides)["run-id"])
 
+        processes.follow(run_id)
+
         def status():
             return processes.flwr("ls", "local", "--run-id", run_id)["runs"][0]["status"]
 
@@ -197,10 +208,9 @@ def run(directory: Path, data: Path, *, scenario: str, private: bool, more: str 
             processes.kill("south")
             wait_for(lambda: last_round(states["north"]) >= 9, LIMIT, "round 10")
             start_node("south")
-        # asking for the status starts a process of its own, so not too often
-        wait_for(lambda: model.exists() or status().startswith("finished"), LIMIT, "the end of the run", pause=20.0)
+        wait_for(lambda: processes.has_ended("server"), LIMIT, "the end of the run")
         ended = wait_for(lambda: (s := status()).startswith("finished") and s, 300, "the end of the run", pause=2.0)
-        log = processes.flwr_log(run_id)
+    log = (directory / "server.log").read_text(errors="replace")
     result = {
         "scenario": scenario,
         "private": private,

@@ -20,6 +20,8 @@ __all__ = [
     "Settled",
     "appraise",
     "best_constant_model",
+    "common_label",
+    "constant_risks",
     "settle",
     "settle_appraised",
 ]
@@ -73,10 +75,23 @@ def best_constant_model(
     ConstantModel(label=1, margin=1.0, risk=0.75, risk_at_margin=0.75)
     """
     label = int((alpha @ shares).argmax())
-    p = shares[:, label]
-    decided = 2.0 * float(alpha @ (1.0 - p + np.minimum(radius / kappa, p)))
+    decided = float(alpha @ constant_risks(shares[:, label], 1.0, radius, kappa))
     margin = 1.0 if decided < 1.0 else UNDECIDED_MARGIN
     return ConstantModel(label, margin, min(1.0, decided), 1.0 + margin * (decided - 1.0))
+
+
+def constant_risks(share: np.ndarray, margin: float, radius: np.ndarray, kappa: np.ndarray) -> np.ndarray:
+    """Robust risk of each client under a constant model, shape (n_clients,).
+
+    Parameters
+    ----------
+    share : ndarray of shape (n_clients,)
+        Share of the class that the model prefers.
+    margin : float
+        In [0, 1].
+    radius, kappa : ndarray of shape (n_clients,)
+    """
+    return 1.0 + margin * (1.0 - 2.0 * share + 2.0 * np.minimum(radius / kappa, share))
 
 
 @dataclass(frozen=True)
@@ -111,12 +126,23 @@ def appraise(problem: RobustRisk, model: np.ndarray) -> dict[str, np.ndarray]:
         "risk", its robust risk; "label", the class that the model gives to all its records, -1 if they differ;
         "shares" of shape (n_classes,), the share of each class in its records.
     """
-    labels = np.asarray(problem.X @ model.T).argmax(axis=1)
     return {
         "risk": np.asarray(problem.value(model)[0]),
-        "label": np.asarray(labels[0] if np.all(labels == labels[0]) else -1),
+        "label": common_label(problem.X, model),
         "shares": np.bincount(problem.y, weights=problem.weight, minlength=problem.n_classes),
     }
+
+
+def common_label(X: np.ndarray, model: np.ndarray) -> np.ndarray:
+    """The class that a model gives to all rows, -1 if they differ; shape ().
+
+    Parameters
+    ----------
+    X : ndarray or sparse of shape (n_rows, n_columns)
+    model : ndarray of shape (n_classes, n_columns)
+    """
+    labels = np.asarray(X @ model.T).argmax(axis=1)
+    return np.asarray(labels[0] if np.all(labels == labels[0]) else -1)
 
 
 def settle_appraised(

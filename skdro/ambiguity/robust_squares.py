@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Squares", "penalised_risk", "radius_risk"]
+__all__ = ["Squares", "penalised_risk", "radius_risk", "stretch"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Squares:
 
     def stretch(self, model: np.ndarray) -> np.ndarray:
         """||v||^2 of models of shape (..., n_columns)."""
-        return (model[..., : self.n_features] ** 2).sum(axis=-1) + self.label**2
+        return stretch(model, self.n_features, self.label)
 
     def least_squares(self, alpha: np.ndarray) -> np.ndarray:
         """Model of least mixture-weighted MSE without any robustness, shape (n_columns,)."""
@@ -82,6 +82,11 @@ def _triangle(rows):
     """Square triangular factor of rows, zero rows added where there are fewer than columns."""
     R = np.linalg.qr(rows, mode="r")
     return np.vstack([R, np.zeros((rows.shape[1] - len(R), rows.shape[1]))])
+
+
+def stretch(model: np.ndarray, n_features: int, label: float) -> np.ndarray:
+    """||v||^2 of models of shape (..., n_columns); see `Squares` for `n_features` and `label`."""
+    return (model[..., :n_features] ** 2).sum(axis=-1) + label**2
 
 
 def radius_risk(mean_squares: np.ndarray, stretch: np.ndarray, radius: np.ndarray) -> np.ndarray:

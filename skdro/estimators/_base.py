@@ -80,6 +80,16 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
             )
         return X, codes
 
+    def _validated_at_site(self, X, y):
+        """X as float64 rows and y as indices of the classes agreed on, or of those that occur before that."""
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        check_classification_targets(y)
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.unique(y)
+        if not np.isin(y, self.classes_).all():
+            raise ValueError("y has labels outside the classes that were agreed on.")
+        return X, np.searchsorted(self.classes_, y)
+
 
 class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
     """A regressor with `coef_` and `intercept_`."""
@@ -102,6 +112,8 @@ class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
     def _validated(self, X, y):
         """X and y as float64."""
         return validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
+
+    _validated_at_site = _validated
 
 
 def binary_row(coef, intercept):

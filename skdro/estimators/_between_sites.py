@@ -57,6 +57,9 @@ class BetweenSites:
 
     _between_sites: ClassVar[bool] = True
 
+    def _check_between_sites(self) -> None:
+        """ValueError that names the parameter, where these parameters need the records of all sites in one place."""
+
     def _is_private(self) -> bool:
         """Whether what leaves a site is noisy and accounted for."""
         return False

@@ -11,8 +11,6 @@ from typing import ClassVar
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from ..ambiguity.transport import TRANSPORT_NORMS
 from ..exceptions import ConstantModelWarning
@@ -145,11 +143,7 @@ class ConsensusClassifier(FederatedMixin, LinearClassifier):
 
     def _records_of_site(self, X, y):
         """Rows of one client; classes are those agreed on, or those that occur."""
-        rows, y = validate_data(self, X, y, dtype=np.float64, order="C")
-        check_classification_targets(y)
-        if not hasattr(self, "classes_"):
-            self.classes_ = np.unique(y)
-        codes = np.searchsorted(self.classes_, y)
+        rows, codes = self._validated_at_site(X, y)
         return Records(*merge_duplicate_rows(rows, codes, np.zeros(len(rows), dtype=int), np.ones(len(rows))))
 
     def _facts(self, records, n_clients=1):

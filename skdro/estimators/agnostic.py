@@ -132,7 +132,7 @@ class AFLRegressor(MixtureRegressor):
     def _has_reference(self, problem):
         return True
 
-    def _local_risk(self, problem, rows, responses, frame, radius):
+    def _local_risk(self, frame, radius, penalty):
         return RecordsRisk(UnmovedRecords(squared), self.batch_size)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..federation.local_risks import MovedResponses, RecordsRisk, SquaresRisk, UnmovedRecords
 from ..losses import squared
 from ._base import Interval, StrOptions
-from ._mixture_regression import PENALTY, RADIUS, MixtureRegressor, inner_maximisation
+from ._mixture_regression import RADIUS, MixtureRegressor, check_support, inner_maximisation
 
 __all__ = ["BiDROFLRegressor"]
 
@@ -98,8 +98,8 @@ class BiDROFLRegressor(MixtureRegressor):
         the clients' records: max over A of alpha . F, plus penalty_i radius_i^2 in the penalised form.
     history_ : dict of str to ndarray of shape (n_iter_, ...)
         "objective": max over A of alpha . F at the reported model.  With descent also "metric" (the objective minus
-        the exact minimax value, of Theorem 7, if there is no `support`), "mixture_weights" (n_iter_, n_clients) and
-        "value" (alpha . g from the rounds' samples).
+        the exact minimax value, of Theorem 7, if there is no `support`; not between sites), "mixture_weights"
+        (n_iter_, n_clients) and "value" (alpha . g from the rounds' samples).
     n_iter_ : int
         Rounds run; 1 if conic.
     n_features_in_ : int
@@ -218,14 +218,17 @@ class BiDROFLRegressor(MixtureRegressor):
         unbounded = problem.form is RADIUS or self.support is None
         return unbounded and (problem.form is RADIUS or bool(np.all(problem.level > problem.squares.label**2)))
 
-    def _local_risk(self, problem, rows, responses, frame, radius):
-        n_features = rows.shape[1]
-        if problem.form is PENALTY:
-            move = inner_maximisation(self, rows, responses, frame)
-            return RecordsRisk(MovedResponses(n_features, problem.squares.label, move), self.batch_size)
+    def _check_records(self, rows, responses):
+        if self._in_rounds():
+            check_support(self.support, rows, responses)
+
+    def _local_risk(self, frame, radius, penalty):
+        n_features, label = self.n_features_in_, self._label(frame)
+        if penalty is not None:
+            return RecordsRisk(MovedResponses(n_features, label, inner_maximisation(self, frame)), self.batch_size)
         if self.support is not None:
             raise ValueError("support is for the penalised form: give penalty, or set support=None.")
         self._check_batch(radius)
         if np.all(radius == 0):
             return RecordsRisk(UnmovedRecords(squared), self.batch_size)
-        return SquaresRisk(n_features, problem.squares.label)
+        return SquaresRisk(n_features, label)

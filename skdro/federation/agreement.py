@@ -14,7 +14,7 @@ import numpy as np
 
 from ..privacy.plan import PrivacyPlan
 from .client_data import ClientBlock, prepare
-from .frames import AffineFrame, ClippedFrame
+from .frames import Frame
 from .protocol import Algorithm
 
 __all__ = ["Federation", "Records", "Schema", "agree"]
@@ -49,9 +49,10 @@ class Federation:
     ----------
     clients : ndarray of shape (n_clients,)
         Sorted client labels.
-    frame : AffineFrame or ClippedFrame
+    frame : Frame
         Coordinates of the rounds.
-    algorithm : Algorithm
+    algorithm : Algorithm or None
+        None where the records of all clients are at hand and the problem is solved at once.
     shape : tuple of int
         Shape of the model.
     settings : dict of str to ndarray of shape (n_clients,)
@@ -59,12 +60,12 @@ class Federation:
     plan : PrivacyPlan, optional
         What will be released; None if the fit is not private.
     facts : object, optional
-        The public facts that the plan was made from.
+        Public facts that the estimator needs after the rounds.
     """
 
     clients: np.ndarray
-    frame: AffineFrame | ClippedFrame
-    algorithm: Algorithm
+    frame: Frame
+    algorithm: Algorithm | None
     shape: tuple[int, ...]
     settings: dict[str, np.ndarray] = field(default_factory=dict)
     plan: PrivacyPlan | None = None

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ambiguity.transport import TransportNorm
 from ..ambiguity.wasserstein import RobustRisk, WassersteinBall
-from .frames import AffineFrame, ClippedFrame
+from .frames import Frame
 
 __all__ = ["ClientBlock", "ScatteredBlock", "by_client", "client_risk", "prepare", "stacked", "where_they_lie"]
 
@@ -229,23 +229,23 @@ def prepare(
     y: np.ndarray,
     index: np.ndarray,
     clients: np.ndarray,
-    frame: AffineFrame | ClippedFrame,
+    frame: Frame,
     sample_weight: np.ndarray | None = None,
 ) -> ClientBlock:
-    """Rows in frame coordinates, sorted by client.
+    """Rows and outputs in frame coordinates, sorted by client.
 
     Parameters
     ----------
     X, y, index, clients, sample_weight
         As in `by_client`.
-    frame : AffineFrame or ClippedFrame
+    frame : Frame
 
     Returns
     -------
     ClientBlock
     """
     block = by_client(X, y, index, clients, sample_weight)
-    return replace(block, X=frame.enter(block.X))
+    return replace(block, X=frame.enter(block.X), y=frame.enter_response(block.y))
 
 
 def stacked(block: ClientBlock) -> ClientBlock:

@@ -14,12 +14,12 @@ from ..preprocessing import clip_rows_into
 __all__ = [
     "AffineFrame",
     "ClippedFrame",
+    "Frame",
     "MappedFrame",
     "ResponseFrame",
     "client_moments",
-    "common_frame",
-    "common_response_frame",
     "frame_of_moments",
+    "response_frame_of_moments",
 ]
 
 
@@ -27,8 +27,16 @@ ROWS_AT_ONCE = 2048
 """Rows that are clipped at once: few enough to stay in the processor's cache."""
 
 
+class Frame:
+    """What all frames share: what is to be predicted stays as it is, unless a frame says otherwise."""
+
+    def enter_response(self, y: np.ndarray) -> np.ndarray:
+        """Class indices or targets in frame coordinates."""
+        return y
+
+
 @dataclass(frozen=True)
-class AffineFrame:
+class AffineFrame(Frame):
     """Public coordinates x -> (x - centre) / scale, with or without a constant column appended.
 
     A common `scale` (a number) leaves a robust problem exactly what it was, with radius and kappa divided by it.
@@ -78,7 +86,7 @@ class AffineFrame:
 
 
 @dataclass(frozen=True)
-class ClippedFrame:
+class ClippedFrame(Frame):
     """Public box, affine map to [-1, 1], constant column, then each row clipped in l2: what privacy rests on.
 
     Whatever a record contains, its row has norm at most `data_norm`.
@@ -130,7 +138,7 @@ class ClippedFrame:
 
 
 @dataclass(frozen=True)
-class MappedFrame:
+class MappedFrame(Frame):
     """A public map of the features, such as random Fourier features, between the public box and the norm clip.
 
     Parameters
@@ -234,30 +242,8 @@ def frame_of_moments(mean: np.ndarray, deviation: np.ndarray, alpha: np.ndarray,
     return AffineFrame(centre, spread if spread > 1e-13 * np.abs(mean).max() else 1.0, constant)
 
 
-def common_frame(
-    X: np.ndarray, index: np.ndarray, sample_weight: np.ndarray, alpha: np.ndarray, constant: bool
-) -> AffineFrame:
-    """The frame of `frame_of_moments`, from the rows of all clients.
-
-    Every client counts with its weight alpha_g, so that the frame is a function of the clients' means and
-    mean squares alone; it changes the conditioning of an exact fit, never its solution.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    index : ndarray of int, shape (n_rows,)
-        Client index of each row.
-    sample_weight : ndarray of shape (n_rows,)
-    alpha : ndarray of shape (n_clients,)
-    constant : bool
-        Whether the model has an intercept.
-    """
-    moments = client_moments(X, index, sample_weight, len(alpha))
-    return frame_of_moments(moments["mean"], moments["deviation"], alpha, constant)
-
-
 @dataclass(frozen=True)
-class ResponseFrame:
+class ResponseFrame(Frame):
     """Coordinates of a regression: those of the rows, and y -> (y - centre) / scale for the responses.
 
     Parameters
@@ -277,6 +263,10 @@ class ResponseFrame:
         """(scale of the rows) / (scale of the responses): what a unit of response is in the metric of the rows."""
         return float(self.affine.scale) / self.scale
 
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Rows in frame coordinates, as `AffineFrame.enter`."""
+        return self.affine.enter(X)
+
     def enter_response(self, y: np.ndarray) -> np.ndarray:
         """Responses in frame coordinates."""
         return (y - self.centre) / self.scale
@@ -287,20 +277,20 @@ class ResponseFrame:
         return coef * self.scale, own * self.scale + self.centre
 
 
-def common_response_frame(
-    X: np.ndarray, y: np.ndarray, index: np.ndarray, alpha: np.ndarray, constant: bool
+def response_frame_of_moments(
+    rows: dict[str, np.ndarray], responses: dict[str, np.ndarray], alpha: np.ndarray, constant: bool
 ) -> ResponseFrame:
-    """`common_frame` of the rows, and of the responses as if they were one more feature.
+    """`frame_of_moments` of the rows, and of the responses as if they were one more feature.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
-    index, alpha, constant
-        As in `common_frame`.
+    rows, responses : dict
+        "mean" and "deviation" as `client_moments` returns them; means of shape (n_clients, n_features) and
+        (n_clients, 1).
+    alpha, constant
+        As in `frame_of_moments`.
     """
-    ones = np.ones(len(X))
-    responses = common_frame(y[:, None], index, ones, alpha, constant)
-    return ResponseFrame(
-        common_frame(X, index, ones, alpha, constant), float(responses.centre[0]), float(responses.scale)
+    affine, response = (
+        frame_of_moments(moments["mean"], moments["deviation"], alpha, constant) for moments in (rows, responses)
     )
+    return ResponseFrame(affine, float(response.centre[0]), float(response.scale))

@@ -13,6 +13,9 @@ from ._wire import FAILURE, REFUSALS, Parcel, decode, encode
 
 __all__ = ["Answer", "Channel", "Question"]
 
+PATIENCE = 0.05
+"""Pause between two looks as a share of the wait so far: looks cost the SuperLink time that apps could use."""
+
 TYPES = {"facts": "query.facts", "terms": "query.terms", "round": "train", "closing": "evaluate"}
 """Flower's message type for each kind of question."""
 
@@ -42,7 +45,7 @@ class Channel:
     ----------
     grid : flwr.serverapp.Grid
     poll : float
-        Seconds between two looks for answers.
+        Least number of seconds between two looks for answers.
     """
 
     grid: Any
@@ -84,7 +87,7 @@ class Channel:
         ids = list(self.grid.push_messages(messages)) if messages else []
         pending = {key: node for key, node in zip(ids, questions, strict=False) if key is not None}
         answers |= {node: Answer(reason="is not connected") for node in questions.keys() - set(pending.values())}
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
         while pending:
             for reply in self.grid.pull_messages(list(pending)):
                 node = pending.get(reply.metadata.reply_to_message_id)
@@ -92,9 +95,10 @@ class Channel:
                 if answer is not None:
                     answers[node] = answer
                     del pending[reply.metadata.reply_to_message_id]
-            if not pending or time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if not pending or waited > timeout:
                 break
-            time.sleep(self.poll)
+            time.sleep(max(self.poll, PATIENCE * waited))
         return answers
 
 

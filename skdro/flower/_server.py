@@ -54,13 +54,14 @@ def conduct(channel: Channel, estimator: Any, run_config: Mapping, classes: Any 
     RuntimeError
         Too few sites joined, or replied in three rounds in a row; names each with the reason.
     ValueError
-        A parameter or a key of run_config is invalid.
+        A parameter or a key of run_config is invalid, or the estimator's parameters need all records in one place.
     TypeError
         The estimator cannot be fitted between sites.
     """
     if not runs_between_sites(estimator):
         raise TypeError(f"{type(estimator).__name__} cannot be fitted between sites yet; fit it in one process.")
     estimator._validate_params()
+    estimator._check_between_sites()
     classes = None if classes is None else np.unique(np.asarray(classes))
     roster = Roster(channel, Settings.of(run_config), estimator, classes)
     roster.gather()

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from skdro.federation.client_data import by_client, prepare, where_they_lie
 from skdro.federation.clients import client_weights, encode_groups, per_client
-from skdro.federation.frames import AffineFrame, common_frame
+from skdro.federation.frames import AffineFrame, client_moments, frame_of_moments
 from skdro.federation.merging import merge_duplicate_rows
 
 DAYS = [datetime.date(2024, 5, 2), datetime.date(2024, 5, 1), datetime.date(2024, 5, 2)]
@@ -270,6 +270,11 @@ def test_scores_are_the_same_inside_and_outside_a_frame(scale, constant):
     coef, intercept = frame.leave(models)
     assert (coef.shape, intercept.shape) == ((5, 3, 2), (5, 3))
     np.testing.assert_allclose(X @ np.swapaxes(coef, 1, 2) + intercept[:, None], inside, atol=1e-12)
+
+
+def common_frame(X, index, weight, alpha, constant):
+    moments = client_moments(X, index, weight, len(alpha))
+    return frame_of_moments(moments["mean"], moments["deviation"], alpha, constant)
 
 
 def test_common_frame_by_hand():

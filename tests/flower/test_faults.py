@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdro import DPFedDROClassifier, FedDROClassifier
+from skdro import AFLRegressor, DPFedDROClassifier, FedDROClassifier
 from skdro.privacy.accounting import gaussian_epsilon
 
 flwr = pytest.importorskip("flwr")
@@ -120,6 +120,43 @@ def test_a_late_reply_is_ignored_and_its_site_goes_on_from_the_servers_memory(st
 
     same = study.run(exact, grid=NotAsked, run_config={"round-timeout": 0.3})
     np.testing.assert_allclose(fitted.coef_, same.coef_, atol=1e-6)  # cuts survive: equal up to the solver's gap
+
+
+def mixed(config):
+    return AFLRegressor(solver="descent_ascent", n_rounds=8, step_size=0.01, average=False, fit_intercept=False)
+
+
+def test_a_mixture_counts_an_absent_site_with_its_last_value(study):
+    fitted = study.run(mixed, grid=tampering(FAULTS["lost"], rounds=(4,)), run_config={"round-timeout": 0.3})
+    # by hand: no local model from an absent site, and the value that it had before
+    sites = [study.load({"site-name": name}) for name in "abcd"]
+    model, alpha, values = np.zeros(3), np.full(4, 0.25), np.zeros(4)
+    for t in range(8):
+        models = np.repeat(model[None], 4, axis=0)
+        for g, (X, y) in enumerate(sites):
+            if (t, g) != (4, 1):
+                values[g] = np.mean((y - X @ model) ** 2)
+                models[g] += 0.01 * 2 * X.T @ (y - X @ model) / len(y)
+        model, alpha = alpha @ models, alpha + 0.01 * (values - values.mean())
+        assert alpha.min() > 0  # so that the projection on the simplex only takes the mean away
+        np.testing.assert_allclose(fitted.history_["mixture_weights"][t], alpha, rtol=1e-12)
+    np.testing.assert_allclose(fitted.coef_, model, rtol=1e-12)
+    assert np.isfinite(fitted.certificate_)
+
+
+def test_a_site_that_is_silent_at_the_end_leaves_its_risk_unknown(study):
+    class Silent(LocalGrid):
+        def deliver(self, message):
+            silent = message.metadata.message_type == "evaluate" and site_of(self, message) == "b"
+            return [] if silent else super().deliver(message)
+
+    with pytest.warns(match=r"Client\(s\) \['b'\] did not answer the last question"):
+        fitted = study.run(mixed, grid=Silent, run_config={"round-timeout": 0.3})
+    whole = study.run(mixed)
+    np.testing.assert_array_equal(fitted.coef_, whole.coef_)
+    np.testing.assert_array_equal(np.isnan(fitted.client_risks_), [False, True, False, False])
+    np.testing.assert_array_equal(fitted.client_risks_[[0, 2, 3]], whole.client_risks_[[0, 2, 3]])
+    assert np.isnan(fitted.certificate_)
 
 
 def restarting(gone, back):
