@@ -141,6 +141,6 @@ for ax, (study, (clients, losses)) in zip(axes[:, 0], results.items(), strict=Tr
         greater_is_better=False,
         ax=ax,
     )
-    ax.set_title(study, fontsize=10, loc="left")
+    ax.set_title(study, fontsize=10, pad=36)  # above the legend
 fig.savefig("who_is_worst_off.png", dpi=120)
 plt.show()

@@ -271,10 +271,12 @@ class RadiusPath:
         ValueError
             `X` is no matrix of numbers, or has another number of features.
         """
-        X = check_array(X, dtype=np.float64, accept_sparse="csr")
-        if X.shape[1] != self.coefs.shape[2]:
-            raise ValueError(f"X must have {self.coefs.shape[2]} features, as in the path's fits; got {X.shape[1]}.")
-        scores = [X @ coef.T + intercept for coef, intercept in zip(self.coefs, self.intercepts, strict=True)]
+        rows = check_array(X, dtype=np.float64, accept_sparse="csr")
+        if rows.shape[1] != self.coefs.shape[2]:
+            raise ValueError(
+                f"X must have {self.coefs.shape[2]} features, as in the path's fits; got {rows.shape[1]}."
+            )
+        scores = [rows @ coef.T + intercept for coef, intercept in zip(self.coefs, self.intercepts, strict=True)]
         chosen = [(s > 0).ravel().astype(int) if s.shape[1] == 1 else s.argmax(axis=1) for s in scores]
         return self.classes[np.array(chosen)]
 
@@ -334,4 +336,4 @@ def radius_path(
             model.coef_, model.intercept_, model.worst_case_risk_, model.dual_gap_, model.lambda_, model.n_iter_
         )  # fmt: skip
     columns = (np.array(column) for column in zip(*(fitted[radius] for radius in radii.tolist()), strict=True))
-    return RadiusPath(radii, *columns, classes=model.classes_)
+    return RadiusPath(radii, *columns, model.classes_)

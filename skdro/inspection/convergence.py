@@ -156,20 +156,22 @@ class ConvergenceDisplay:
         ax = axes_for(self, ax)
         levels = [name for name in self.history if name not in DISTANCES]
         distances = [name for name in self.history if name in DISTANCES]
-        self.ax_, self.figure_, self.lines_ = ax, ax.figure, {}
-        self.distance_ax_ = None if not distances else ax.twinx() if levels else ax
+        self.ax_, self.figure_ = ax, ax.figure
+        self.lines_: dict = {}
+        distance_ax = ax.twinx() if levels and distances else ax
         for k, name in enumerate(levels):
             self._draw(ax, name, self.history[name], f"C{k}", "-")
         for k, name in enumerate(distances, start=len(levels)):
-            self._draw(self.distance_ax_, name, self.history[name], f"C{k}", "--" if levels else "-")
+            self._draw(distance_ax, name, self.history[name], f"C{k}", "--" if levels else "-")
         if levels:
             ax.set_ylabel(_words(levels))
         if distances:
-            self.distance_ax_.set_yscale("log", nonpositive="mask")
-            self.distance_ax_.set_ylabel(_words(distances))
+            distance_ax.set_yscale("log", nonpositive="mask")
+            distance_ax.set_ylabel(_words(distances))
         ax.set_xlabel("round")
         ax.set_title(self.title, fontsize="medium")
-        (self.distance_ax_ or ax).legend(handles=[*self.lines_.values()], fontsize="small", framealpha=0.8)
+        self.distance_ax_ = distance_ax if distances else None
+        distance_ax.legend(handles=[*self.lines_.values()], fontsize="small", framealpha=0.8)
         return self
 
     def _draw(self, ax, name, values, colour, style):

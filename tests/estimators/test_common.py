@@ -134,3 +134,11 @@ def test_fitted_attributes_are_documented(estimator, federation):
     assert ("history_" in fitted) == (rounds or type(estimator) is WassersteinDROClassifier)
     for name in fitted:
         assert f"    {name} : " in type(estimator).__doc__, name
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_notebooks_show_every_parameter(cls):
+    html = cls()._repr_html_()
+    assert f"<div>{cls.__name__}</div>" in html
+    for name in inspect.signature(cls).parameters:
+        assert f'<td class="param">{name}</td>' in html, name
