@@ -49,7 +49,8 @@ for name, table in recall.items():
     )
 
 # %%
-# One pair of bars a model.
+# It finds some of them: the recall of the rare class rises from .43 to .57 or more, for .03 of the other one's.  Who
+# knows the imbalance does better, .77, for .09.  The radius hardly matters here.
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 place = np.arange(len(models))
 for k, (label, colour) in enumerate((("negative, common", "tab:gray"), ("positive, rare", "tab:red"))):

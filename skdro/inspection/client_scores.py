@@ -227,7 +227,8 @@ class ClientScoresDisplay:
         ax.set_xticks(place, [*map(str, clients), *([ALL] if self.overall is not None else [])], **slant)
         ax.set_ylabel(self.score_name.replace("_", " "))
         framed = Patch(facecolor="none", edgecolor="black", linewidth=1.6, label="worst client")
-        handles = [*([] if len(self.bars_) == 1 else self.bars_.values()), framed]
+        plain = [Patch(facecolor=bars[-1].get_facecolor(), label=name) for name, bars in self.bars_.items()]
+        handles = [*(plain if len(plain) > 1 else []), framed]
         legend_above(ax, handles)
         return self
 
