@@ -18,6 +18,7 @@ from sklearn.model_selection import train_test_split
 from skdro import DPMomentDROClassifier
 from skdro.datasets import flip_labels, split_clients_by_share
 from skdro.exceptions import PrivacyLeakWarning
+from skdro.inspection import RadiusPathDisplay
 
 # a fixed seed makes this page reproducible and its epsilon nominal; leave it out on private records
 warnings.simplefilter("ignore", PrivacyLeakWarning)
@@ -62,25 +63,24 @@ for aggregation, table in scores.items():
 certificates = [each.certificate_ for each in twenty]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-for (aggregation, table), colour in zip(scores.items(), ("tab:red", "tab:green"), strict=True):
-    mean, error = table.mean(axis=0), table.std(axis=0, ddof=1) / np.sqrt(len(SEEDS))
-    left.semilogx(NOISE_RADII, mean, "-o", ms=4, color=colour, label=f"noise {aggregation}")
-    left.fill_between(NOISE_RADII, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
-left.axvline(0.7, color="0.4", ls="--", lw=1)
-left.text(0.74, left.get_ylim()[0] + 0.01, "default", color="0.4", rotation=90, va="bottom")
+RadiusPathDisplay.from_results(
+    NOISE_RADII,
+    {f"noise {aggregation}": table.T for aggregation, table in scores.items()},
+    default=0.7,
+    score_name="macro-F1, clean test labels",
+    ax=left,
+)
 left.set_xlabel("noise_radius: radius of the moments' ball over the edge of the noise")
-left.set_ylabel("macro-F1, clean test labels")
-left.set_title("Twenty models of one release (mean and standard error)")
-left.legend(frameon=False, loc="lower right")
+left.set_title("Twenty models of one release (mean and standard error)", pad=22)
 
-right.loglog(NOISE_RADII, certificates, "-o", ms=4, color="tab:green")
+right.loglog(NOISE_RADII, certificates, "-o", ms=4, color="C1")
 right.axhline(2 / 3, color="0.4", lw=1)
 right.text(NOISE_RADII[0], 0.63, "error of the zero model, known without data", color="0.4", va="top")
 right.set_ylim(bottom=0.4)
 right.axvline(0.7, color="0.4", ls="--", lw=1)
 right.set_xlabel("noise_radius")
 right.set_ylabel("certified mean squared error")
-right.set_title("What the message proves (last split, trusted)")
+right.set_title("What the message proves (last split, trusted)", pad=22)
 fig.savefig("one_release_twenty_models.png", dpi=130)
 print("figure saved as one_release_twenty_models.png")
 plt.show()

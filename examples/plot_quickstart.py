@@ -24,6 +24,7 @@ from sklearn.svm import LinearSVC
 from skdro import DPFedDROClassifier, FedDROClassifier
 from skdro.datasets import flip_labels, split_clients_by_share
 from skdro.exceptions import ConstantModelWarning, PrivacyLeakWarning
+from skdro.inspection import PrivacyUtilityDisplay
 
 SEEDS = range(5)
 DATA = {"Wine": load_wine(return_X_y=True), "Iris": load_iris(return_X_y=True)}
@@ -131,18 +132,14 @@ middle.set_ylabel("macro-F1, noisy validation labels")
 middle.set_title("What the search saw")
 middle.legend(frameon=False, fontsize=8)
 
-for (name, where), table in private.items():
-    style, colour = {"Wine": "-", "Iris": "--"}[name], {"local": "tab:red", "trusted": "tab:green"}[where]
-    error = table.std(axis=1, ddof=1) / np.sqrt(len(SEEDS))
-    right.errorbar(EPSILONS, table.mean(axis=1), error, ls=style, marker="o", ms=4, color=colour, capsize=2)
-    right.plot([], [], style, color=colour, label=f"{name}, {where}")
-right.set_xscale("log")
-right.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-right.minorticks_off()
-right.set_xlabel("total epsilon (delta = 1e-6)")
-right.set_ylabel("macro-F1, clean test labels")
+PrivacyUtilityDisplay.from_results(
+    EPSILONS,
+    {f"{name}, {where}": table for (name, where), table in private.items()},
+    score_name="macro-F1, clean test labels",
+    delta=1e-6,
+    ax=right,
+)
 right.set_title("Private: mean and standard error")
-right.legend(frameon=False, fontsize=8, loc="lower right")
 fig.savefig("quickstart.png", dpi=130)
 print("figure saved as quickstart.png")
 plt.show()

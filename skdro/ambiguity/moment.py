@@ -124,7 +124,8 @@ class Moments:
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and eigenvectors of A: the same for every robustness that is tried."""
-        return np.linalg.eigh(self.A)
+        values, vectors = np.linalg.eigh(self.A)
+        return values, vectors  # a plain tuple: skops files name the types in them
 
     def loss(self, W: np.ndarray) -> float:
         """Mean squared loss at W, shape (n_outputs, n_columns): unbiased, and negative if the noise is large."""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 
 from ..ambiguity.constant_model import settle
 from ..ambiguity.transport import TRANSPORT_NORMS
@@ -72,6 +73,8 @@ class WassersteinDROClassifier(WorstCaseMixin, LinearClassifier):
         Multiplier of the transport budget: by how much the risk grows with the radius.
     n_iter_ : int
         Evaluations of the risk.
+    history_ : dict of str to ndarray of shape (n_iter_,)
+        After each evaluation the least risk so far, "objective", and its certified distance from the optimum, "gap".
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If `X` has string column names.
@@ -213,6 +216,8 @@ class WassersteinDROClassifier(WorstCaseMixin, LinearClassifier):
         self.dual_gap_ = settled.risk - solution.lower if self.radius > 0 else float("nan")
         self.lambda_ = solution.lam
         self.n_iter_ = solution.n_iter
+        upper, lower = solution.bounds.T
+        self.history_ = {"objective": upper, "gap": upper - lower if self.radius > 0 else np.full(len(upper), np.nan)}
 
 
 def _fingerprint(problem):
@@ -238,6 +243,7 @@ class RadiusPath:
     risks, dual_gaps, lambdas : ndarray of shape (n_radii,)
         As `worst_case_risk_`, `dual_gap_` and `lambda_` of the classifier.
     n_iters : ndarray of int, shape (n_radii,)
+    classes : ndarray of shape (n_classes,)
     """
 
     radii: np.ndarray
@@ -247,6 +253,32 @@ class RadiusPath:
     dual_gaps: np.ndarray
     lambdas: np.ndarray
     n_iters: np.ndarray
+    classes: np.ndarray
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Labels that each model gives to each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_radii, n_samples)
+
+        Raises
+        ------
+        ValueError
+            `X` is no matrix of numbers, or has another number of features.
+        """
+        rows = check_array(X, dtype=np.float64, accept_sparse="csr")
+        if rows.shape[1] != self.coefs.shape[2]:
+            raise ValueError(
+                f"X must have {self.coefs.shape[2]} features, as in the path's fits; got {rows.shape[1]}."
+            )
+        scores = [rows @ coef.T + intercept for coef, intercept in zip(self.coefs, self.intercepts, strict=True)]
+        chosen = [(s > 0).ravel().astype(int) if s.shape[1] == 1 else s.argmax(axis=1) for s in scores]
+        return self.classes[np.array(chosen)]
 
 
 def radius_path(
@@ -304,4 +336,4 @@ def radius_path(
             model.coef_, model.intercept_, model.worst_case_risk_, model.dual_gap_, model.lambda_, model.n_iter_
         )  # fmt: skip
     columns = (np.array(column) for column in zip(*(fitted[radius] for radius in radii.tolist()), strict=True))
-    return RadiusPath(radii, *columns)
+    return RadiusPath(radii, *columns, model.classes_)

@@ -4,6 +4,7 @@ import numpy as np
 
 from ..privacy.auditing import AuditResult, audit
 from ..privacy.membership import MembershipResult
+from ._axes import axes_for
 
 __all__ = ["AuditDisplay"]
 
@@ -94,12 +95,7 @@ class AuditDisplay:
         ImportError
             matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError('AuditDisplay needs matplotlib; pip install "skdro[plot]".') from error
-        if ax is None:
-            _, ax = plt.subplots()
+        ax = axes_for(self, ax)
         rates = np.linspace(0, 1, 401)
         ax.fill_between(
             rates, self.result.limit(rates), color="C0", alpha=0.15, linewidth=0, label="allowed by the claim"

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..ambiguity.worst_case import WorstCase
+from ._axes import axes_for
 
 __all__ = ["WorstCaseDisplay"]
 
@@ -115,12 +116,7 @@ class WorstCaseDisplay:
             matplotlib is not installed.
         """
         columns = self._columns()
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError('WorstCaseDisplay needs matplotlib; pip install "skdro[plot]".') from error
-        if ax is None:
-            _, ax = plt.subplots()
+        ax = axes_for(self, ax)
         points = self.X[:, columns]
         low, high = points.min(axis=0), points.max(axis=0)
         margin = MARGIN * np.where(high > low, high - low, 1.0)

@@ -219,7 +219,7 @@ def client_scores(
     y = np.asarray(y)
     if isinstance(metric, str):
         scorer = get_scorer(metric)
-        return {c: float(scorer(estimator, _take(X, rows), y[rows])) for c, rows in clients.items()}
+        return {c: float(scorer(estimator, take_rows(X, rows), y[rows])) for c, rows in clients.items()}
     y_pred = np.asarray(estimator.predict(X))
     return {c: float(metric(y[rows], y_pred[rows])) for c, rows in clients.items()}
 
@@ -301,7 +301,8 @@ def _rows_of_clients(groups):
     return {client: np.flatnonzero(codes == g) for g, client in enumerate(clients.tolist())}
 
 
-def _take(X, rows):
+def take_rows(X, rows):
+    """Rows of an array, a sparse matrix, a list or a dataframe, by position."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return (X if hasattr(X, "shape") else np.asarray(X))[rows]

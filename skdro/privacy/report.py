@@ -14,6 +14,7 @@ from .accounting import ACCOUNTANTS
 from .noise import NoiseSource
 from .plan import PrivacyPlan
 from .subsampling import PLD
+from .words import html_table, sentence
 
 __all__ = ["ClientGuarantee", "Event", "PrivacyReport", "privacy_report"]
 
@@ -148,6 +149,18 @@ class PrivacyReport:
             for client, guarantee in self.per_client.items()
         ]
         return fields
+
+    def in_words(self) -> str:
+        """The guarantee in a sentence, for people who have not read the table.
+
+        Returns
+        -------
+        sentence : str
+        """
+        return sentence(self)
+
+    def _repr_html_(self):
+        return html_table(self.in_words(), repr(self))
 
     def __repr__(self):
         words = BY_NAME[self.accountant].words + ("" if self.mu is None else f", mu = {self.mu:.4g}")

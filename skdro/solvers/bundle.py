@@ -74,7 +74,7 @@ class ProxSolution:
 
 
 class Bounds:
-    """Best point and best bounds so far.
+    """Best point and best bounds so far, and in `trace` how these came about: (upper, lower) of each update.
 
     Parameters
     ----------
@@ -85,6 +85,7 @@ class Bounds:
     def __init__(self, tol: float):
         self.tol = tol
         self.M, self.lam, self.upper, self.lower = None, np.nan, np.inf, -np.inf
+        self.trace: list[tuple[float, float]] = []
         self._idle = 0
 
     def update(self, M: np.ndarray, lam: float, upper: float, lower: float) -> None:
@@ -95,6 +96,7 @@ class Bounds:
         self.lower = max(self.lower, float(lower))
         if upper < self.upper:
             self.M, self.lam, self.upper = M, lam, upper
+        self.trace.append((float(self.upper), self.lower))
 
     @property
     def allowed(self) -> float:

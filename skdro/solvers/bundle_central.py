@@ -52,6 +52,8 @@ class CentralSolution:
         Certified lower bound on the least robust risk; 0 for radius 0.
     n_iter : int
         Evaluations of the risk.
+    bounds : ndarray of shape (n_iter, 2)
+        Least risk and greatest lower bound after each of them.
     state : BundleState
         Cuts for a start nearby: the same data, kappa and norm, another radius.
     converged : bool
@@ -63,6 +65,7 @@ class CentralSolution:
     upper: float
     lower: float
     n_iter: int
+    bounds: np.ndarray
     state: BundleState
     converged: bool
 
@@ -176,7 +179,7 @@ def solve_central(
     M = inner.to_user(bounds.M)
     upper, lam = problem.value(M)
     lower = bounds.lower if radius > 0 else 0.0
-    return CentralSolution(M, lam, upper, lower, n_iter, cuts.to_state(), bounds.met)
+    return CentralSolution(M, lam, upper, lower, n_iter, np.array(bounds.trace), cuts.to_state(), bounds.met)
 
 
 def proximal_point(

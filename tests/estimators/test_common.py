@@ -131,6 +131,14 @@ def test_fitted_attributes_are_documented(estimator, federation):
     fitted = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
     assert ({"clients_", "n_iter_"} if federated else {"dual_gap_"}) <= set(fitted)
     assert ("coef_" in fitted) == (not parameters.get("hidden_layer_sizes"))
-    assert ("history_" in fitted) == rounds
+    assert ("history_" in fitted) == (rounds or type(estimator) is WassersteinDROClassifier)
     for name in fitted:
         assert f"    {name} : " in type(estimator).__doc__, name
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_notebooks_show_every_parameter(cls):
+    html = cls()._repr_html_()
+    assert f"<div>{cls.__name__}</div>" in html
+    for name in inspect.signature(cls).parameters:
+        assert f'<td class="param">{name}</td>' in html, name

@@ -2,13 +2,9 @@
 
 import sys
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 from scipy.stats import norm
 from sklearn.metrics import roc_curve
 
@@ -19,12 +15,6 @@ from skdro.privacy import audit, membership_inference
 
 X, Y = np.random.default_rng(0).normal(size=(60, 20)), np.arange(60) % 2
 MODEL = DPFedDROClassifier(epsilon=1.0, classes=[0, 1], n_rounds=2)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def test_curve_and_region():

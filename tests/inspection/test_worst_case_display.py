@@ -2,26 +2,16 @@
 
 import sys
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgba
 from matplotlib.quiver import Quiver
 
 from skdro import DPFedDROClassifier, FedDROClassifier
 from skdro.ambiguity.worst_case import WorstCase
 from skdro.inspection import WorstCaseDisplay
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

@@ -160,3 +160,21 @@ def test_relative_releases_are_named_so_and_cost_by_their_multiplier():
     assert "times the sensitivity (relative to the round's public clip)" in repr(private)
     assert private.rederive_epsilon() == pytest.approx(private.epsilon, rel=1e-12)
     assert json.loads(json.dumps(private.to_dict()))["events"][3]["relative"] is True
+
+
+def test_the_budget_in_words():
+    words = report("trusted").in_words()
+    assert words.startswith(
+        "Every record is protected with total epsilon 3.73 and delta 1e-06 (replace-one): "
+        "50 noisy releases of the gradient about 3 clients. Trusted: whoever adds the noise"
+    )
+    assert "read from the data" not in words
+    assert report(assumes=["classes"]).in_words().endswith("taken for public, and read from the data: classes.")
+    lost = report(noise=StreamNoise(0)).in_words()
+    assert lost.startswith("No record is protected: random_state is set") and "would be total epsilon 3.73" in lost
+
+
+def test_a_notebook_shows_the_words_and_the_table():
+    html = report(clients=["<north>", "south", "west"], public=["<rows>"])._repr_html_()
+    assert html.startswith("<p>Every record is protected") and html.count("<tr>") == 6
+    assert "<th>accountant</th>" in html and "&lt;rows&gt;" in html and "<rows>" not in html
