@@ -12,15 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..exceptions import NoiseFeedbackWarning
 from ..federation.clients import encode_groups
+from ..federation.divergence_batches import FullBatches, PoissonBatches
 from ..federation.divergence_settings import Budget, Descent, Facts
 from ..federation.frames import AffineFrame
 from ..losses.models import LinearModel, Records, TanhNetwork
-from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS
 from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.reweighted import lower_bound, minimise
-from ._base import Interval
+from ._base import Interval, StrOptions
 from ._private import PrivateFederatedClassifier
+from ._private_designs import FULL_BATCH, HOLDING, check_accountant
 
 __all__ = ["DivergenceClassifier"]
 
@@ -29,6 +30,8 @@ EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm
 PRIVATE_ONLY = ("privacy_", "history_")
 # solvers that sum all gradients afresh in each iteration
 PLAIN = ("auto", "exact", "dpgd", "dpsgda", "erm")
+# solvers whose iterations are of two kinds, each with all of its releases on one batch
+TWO_RATES = ("storm", "double_spider", "recursive_spider")
 
 
 class DivergenceClassifier(PrivateFederatedClassifier):
@@ -41,6 +44,8 @@ class DivergenceClassifier(PrivateFederatedClassifier):
             if name not in ("c_model", "client_weights", "noise")
         },
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
+        "accountant": [StrOptions({name for names in HOLDING.values() for name in names})],
+        "sampling_rate": [Interval(Real, 0, 1, closed="right"), tuple, list],
         "max_weight": [Interval(Real, 1, None, closed="neither")],
         "hidden_layer_sizes": [tuple, list],
         "init_seed": [Interval(Integral, 0, None, closed="left")],
@@ -159,6 +164,29 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         if self.epsilon is not None and self.solver == "exact":
             raise ValueError('solver="exact" is not private; use epsilon=None, or solver="auto".')
 
+    def _sampling_rates(self):
+        """Rates of the batches that are summed afresh and of those of changes."""
+        if isinstance(self.sampling_rate, Real):
+            return float(self.sampling_rate), float(self.sampling_rate)
+        rates = tuple(self.sampling_rate)
+        if len(rates) != 2 or not all(isinstance(rate, Real) and 0 < rate <= 1 for rate in rates):
+            raise ValueError(
+                "sampling_rate must be a number in (0, 1], or a pair of them, for sums afresh and for sums of "
+                f"changes; got {self.sampling_rate!r}."
+            )
+        if self.solver not in TWO_RATES:
+            raise ValueError(
+                f'solver="{self.solver}" takes a single sampling_rate; a pair is for {TWO_RATES}; got '
+                f"{self.sampling_rate!r}."
+            )
+        return float(rates[0]), float(rates[1])
+
+    def _batches(self):
+        rates = self._sampling_rates()
+        sampled = min(rates) < 1
+        check_accountant(self, sampled)
+        return PoissonBatches(*rates) if sampled else FullBatches()
+
     def _hidden_units(self):
         """Units of the hidden layer, None for a linear model."""
         sizes = tuple(self.hidden_layer_sizes)
@@ -239,13 +267,15 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     # the private fit
 
     def _design(self, facts):
+        batches = self._batches()
         budget = Budget(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=ADJACENCIES[self.adjacency],
             aggregation=AGGREGATIONS[self.aggregation],
-            accountant=ACCOUNTANTS[self.accountant],
+            accountant=FULL_BATCH.get(self.accountant),
             budget=self.budget,
+            batches=batches,
         )
         descent = Descent(
             n_rounds=self.n_rounds,
