@@ -29,7 +29,7 @@ __all__ = ["DivergenceClassifier"]
 EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_")
 PRIVATE_ONLY = ("privacy_", "history_")
 # solvers that sum all gradients afresh in each iteration
-PLAIN = ("auto", "exact", "dpgd", "dpsgda", "erm")
+PLAIN = ("auto", "exact", "scdro", "dpgd", "dpsgda", "erm")
 # solvers whose iterations are of two kinds, each with all of its releases on one batch
 TWO_RATES = ("storm", "double_spider", "recursive_spider")
 
@@ -63,6 +63,9 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     }
 
     _between_sites: ClassVar[bool] = False  # not yet
+
+    # solvers for epsilon=None
+    _not_private: ClassVar[tuple[str, ...]] = ("exact",)
 
     # the objective is the mean over all records, wherever they are
     client_weights: ClassVar[str] = "size"
@@ -156,13 +159,13 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         return encode_groups(groups, n_rows)
 
     def _check_solver(self):
-        if self.epsilon is None and self.solver not in ("auto", "exact"):
+        if self.epsilon is None and self.solver not in ("auto", *self._not_private):
             raise ValueError(
                 f'solver="{self.solver}" is private and needs epsilon; got epsilon=None. Set epsilon, or use '
                 'solver="exact".'
             )
-        if self.epsilon is not None and self.solver == "exact":
-            raise ValueError('solver="exact" is not private; use epsilon=None, or solver="auto".')
+        if self.epsilon is not None and self.solver in self._not_private:
+            raise ValueError(f'solver="{self.solver}" is not private; use epsilon=None, or solver="auto".')
 
     def _sampling_rates(self):
         """Rates of the batches that are summed afresh and of those of changes."""
@@ -241,11 +244,14 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         if min(self.dual_gap_ / max(abs(solution.objective), 1e-12), self.gradient_norm_) > self.tol:
             warnings.warn(
                 f"{type(self).__name__} stopped with a gradient of {self.gradient_norm_:.2g} and a certified gap of "
-                f"{self.dual_gap_:.2g} after {self.n_iter_} iterations; tol is {self.tol:g}. Raise max_iter, scale "
-                "the features, or raise reg.",
+                f"{self.dual_gap_:.2g} after {self.n_iter_} iterations; tol is {self.tol:g}. {self._remedy()}",
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _remedy(self):
+        """What to do where a search has ended too soon."""
+        return "Raise max_iter, scale the features, or raise reg."
 
     def _exact_frame(self, X, model):
         """Coordinates in which the search is well conditioned; they change no solution of a linear model."""

@@ -20,6 +20,7 @@ from skdro.federation.in_process import run
 from skdro.federation.steps.tracking import Doors, Spider
 from skdro.federation.steps.weighting import Weighting
 from skdro.losses.models import LinearModel, TanhNetwork
+from skdro.privacy import sampled_plan, subsampling
 from skdro.privacy.accounting import ACCOUNTANTS, gaussian_mu
 from skdro.privacy.ledger import check_ledger
 from skdro.privacy.noise import StreamNoise
@@ -497,6 +498,52 @@ def test_sampled_iterations_are_accounted_as_joint_releases(solver, adjacency):
     # what a record moves: its norm bound over the expected batch, doubled for a replaced one
     expected = ADJACENCIES[adjacency].ball * C / (rates[0] * 15)
     np.testing.assert_allclose(releases["gradient"].sensitivity, expected, rtol=1e-12)
+
+
+def replaced_records_counted_once(patch):
+    """Neither doubling: what a replaced record moves is accounted as if it were zeroed out."""
+    patch.setitem(subsampling.RELATIONS, "replace_one", "REPLACE_SPECIAL")
+
+
+def gradients_accounted_alone(patch):
+    """What the other sums of a batch tell is left out."""
+
+    def rounds(self, multipliers):
+        (name,) = [name for name in self.releases if name.startswith("gradient")]
+        return subsampling.SampledRounds(self.sampling.rate, multipliers[name], self.count)
+
+    patch.setattr(sampled_plan.Batches, "rounds", rounds)
+
+
+def initial_sums_forgotten(patch):
+    """The sums afresh with which changes begin cost nothing."""
+
+    def composed(rounds, delta, adjacency):
+        return sound([each for each in rounds if each.rate != 0.6], delta, adjacency)
+
+    sound = subsampling.composed_epsilon
+    patch.setattr(subsampling, "composed_epsilon", composed)
+
+
+@needs_extra
+@pytest.mark.parametrize("fault", [replaced_records_counted_once, gradients_accounted_alone, initial_sums_forgotten])
+def test_sampled_iterations_that_are_accounted_for_less_are_flagged(fault, monkeypatch):
+    def cost_by_hand():
+        batches = PoissonBatches(0.6, 0.4)
+        design, _ = designed("double_spider", model, block, epsilon=2.0, n_rounds=8, batches=batches)
+        z, n_ref = 2 * design.plan.releases["gradient"].multiplier, ceil(8 / Q)
+        joint = z / sqrt(1 + 1 / KAPPA**2)
+        return accounted_by_hand([(0.6, joint, n_ref), (0.4, R * joint, 8 - n_ref)], "replace_one")
+
+    model = MODELS["linear"]
+    block = federation(model)
+    assert 0.999 * 2.0 < cost_by_hand() <= 2.0 * (1 + 1e-6)
+    fault(monkeypatch)
+    subsampling._calibrated.cache_clear()
+    subsampling._composed.cache_clear()
+    assert cost_by_hand() > 1.05 * 2.0
+    subsampling._calibrated.cache_clear()
+    subsampling._composed.cache_clear()
 
 
 @needs_extra
