@@ -1,5 +1,6 @@
 """The private descents against plain loops over records, with gradients formed one by one and the same noise."""
 
+import tracemalloc
 from dataclasses import replace
 from importlib.util import find_spec
 from math import ceil, exp, log, sqrt
@@ -687,3 +688,19 @@ def test_states_at_the_server_and_replies_hold_no_rows(solver):
         assert {np.size(value) for reply in replies for value in reply.values()} <= {1, model.n_parameters}
         server = algorithm.server_step(server, replies, range(3))
     assert not algorithm.finished(server)
+
+
+@EACH_SOLVER
+def test_memory_is_that_of_rows_and_hidden_units_not_of_gradients(solver):
+    """Below 8 n (p + h) numbers, where gradients one by one would take n p h: thirty times n (p + h)."""
+    n, p, h = 1000, 60, 60
+    rng = np.random.default_rng(0)
+    block = prepare(
+        rng.normal(size=(n, p)), np.arange(n) % 2, np.zeros(n, int), np.zeros(1), ClippedFrame.as_given(p, True, 1.0)
+    )
+    design, _ = designed(solver, TanhNetwork(2, p + 1, h, True), block, n_rounds=3, refresh_every=3)
+    tracemalloc.start()
+    fitted(design, block, 3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 8 * n * (p + h)
