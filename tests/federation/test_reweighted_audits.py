@@ -700,14 +700,14 @@ def test_a_sampled_batch_that_is_used_again_is_flagged(solver, monkeypatch):
 
 
 @needs_extra
-@pytest.mark.parametrize(
-    ("fault", "solver", "adjacency"),
-    [
-        (half_the_noise, "dpgd", "zero_out"),
-        (half_the_noise, "kl recursive_spider", "zero_out"),
-        (everybody_takes_part, "erm", "zero_out"),
-    ],
-)
-def test_game_of_sampled_iterations_flags(fault, solver, adjacency, monkeypatch):
-    fault(monkeypatch)
-    assert sampled_game(solver, adjacency) > 0
+@pytest.mark.parametrize("solver", ["erm", "double_spider", "kl recursive_spider"])
+def test_noise_scale_audit_of_sampled_releases_flags_half_the_noise(solver, monkeypatch):
+    half_the_noise(monkeypatch)
+    assert noise_is_off(solver, "replace_one", "local", **SAMPLED)
+
+
+@needs_extra
+def test_game_of_sampled_iterations_flags_a_batch_of_everybody(monkeypatch):
+    # (at this many fits the game of sampled rounds is too weak for half the noise, which the audit of its scale sees)
+    everybody_takes_part(monkeypatch)
+    assert sampled_game("erm", "zero_out") > 0
