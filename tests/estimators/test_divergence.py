@@ -248,10 +248,11 @@ def test_sampled_fits_keep_the_budget_by_their_pickled_events(iris, cls, solver)
 
 @needs_extra
 @seeded
+@feedback
 def test_sampled_pair_of_equal_rates_is_the_single_rate(iris):
     X, y = iris
     model = DROSpiderClassifier(
-        solver="double_spider", step_size=0.05, classes=[0, 1, 2], random_state=0, **{**PRIVATE, "epsilon": 50.0}
+        solver="double_spider", step_size=0.05, classes=[0, 1, 2], random_state=0, **{**PRIVATE, "epsilon": 8.0}
     )
     single, pair, full = (
         clone(model).set_params(sampling_rate=rate).fit(X, y).coef_ for rate in (0.5, (0.5, 0.5), (1.0, 1.0))
