@@ -12,15 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..exceptions import NoiseFeedbackWarning
 from ..federation.clients import encode_groups
+from ..federation.divergence_batches import FullBatches, PoissonBatches
 from ..federation.divergence_settings import Budget, Descent, Facts
 from ..federation.frames import AffineFrame
 from ..losses.models import LinearModel, Records, TanhNetwork
-from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS
 from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.reweighted import lower_bound, minimise
-from ._base import Interval
+from ._base import Interval, StrOptions
 from ._private import PrivateFederatedClassifier
+from ._private_designs import FULL_BATCH, HOLDING, check_accountant
 
 __all__ = ["DivergenceClassifier"]
 
@@ -28,7 +29,9 @@ __all__ = ["DivergenceClassifier"]
 EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_")
 PRIVATE_ONLY = ("privacy_", "history_")
 # solvers that sum all gradients afresh in each iteration
-PLAIN = ("auto", "exact", "dpgd", "dpsgda", "erm")
+PLAIN = ("auto", "exact", "scdro", "dpgd", "dpsgda", "erm")
+# solvers whose iterations are of two kinds, each with all of its releases on one batch
+TWO_RATES = ("storm", "double_spider", "recursive_spider")
 
 
 class DivergenceClassifier(PrivateFederatedClassifier):
@@ -41,6 +44,8 @@ class DivergenceClassifier(PrivateFederatedClassifier):
             if name not in ("c_model", "client_weights", "noise")
         },
         "epsilon": [Interval(Real, 0, None, closed="neither"), None],
+        "accountant": [StrOptions({name for names in HOLDING.values() for name in names})],
+        "sampling_rate": [Interval(Real, 0, 1, closed="right"), tuple, list],
         "max_weight": [Interval(Real, 1, None, closed="neither")],
         "hidden_layer_sizes": [tuple, list],
         "init_seed": [Interval(Integral, 0, None, closed="left")],
@@ -58,6 +63,9 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     }
 
     _between_sites: ClassVar[bool] = False  # not yet
+
+    # solvers for epsilon=None
+    _not_private: ClassVar[tuple[str, ...]] = ("exact",)
 
     # the objective is the mean over all records, wherever they are
     client_weights: ClassVar[str] = "size"
@@ -151,13 +159,36 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         return encode_groups(groups, n_rows)
 
     def _check_solver(self):
-        if self.epsilon is None and self.solver not in ("auto", "exact"):
+        if self.epsilon is None and self.solver not in ("auto", *self._not_private):
             raise ValueError(
                 f'solver="{self.solver}" is private and needs epsilon; got epsilon=None. Set epsilon, or use '
                 'solver="exact".'
             )
-        if self.epsilon is not None and self.solver == "exact":
-            raise ValueError('solver="exact" is not private; use epsilon=None, or solver="auto".')
+        if self.epsilon is not None and self.solver in self._not_private:
+            raise ValueError(f'solver="{self.solver}" is not private; use epsilon=None, or solver="auto".')
+
+    def _sampling_rates(self):
+        """Rates of the batches that are summed afresh and of those of changes."""
+        if isinstance(self.sampling_rate, Real):
+            return float(self.sampling_rate), float(self.sampling_rate)
+        rates = tuple(self.sampling_rate)
+        if len(rates) != 2 or not all(isinstance(rate, Real) and 0 < rate <= 1 for rate in rates):
+            raise ValueError(
+                "sampling_rate must be a number in (0, 1], or a pair of them, for sums afresh and for sums of "
+                f"changes; got {self.sampling_rate!r}."
+            )
+        if self.solver not in TWO_RATES:
+            raise ValueError(
+                f'solver="{self.solver}" takes a single sampling_rate; a pair is for {TWO_RATES}; got '
+                f"{self.sampling_rate!r}."
+            )
+        return float(rates[0]), float(rates[1])
+
+    def _batches(self):
+        rates = self._sampling_rates()
+        sampled = min(rates) < 1
+        check_accountant(self, sampled)
+        return PoissonBatches(*rates) if sampled else FullBatches()
 
     def _hidden_units(self):
         """Units of the hidden layer, None for a linear model."""
@@ -213,11 +244,14 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         if min(self.dual_gap_ / max(abs(solution.objective), 1e-12), self.gradient_norm_) > self.tol:
             warnings.warn(
                 f"{type(self).__name__} stopped with a gradient of {self.gradient_norm_:.2g} and a certified gap of "
-                f"{self.dual_gap_:.2g} after {self.n_iter_} iterations; tol is {self.tol:g}. Raise max_iter, scale "
-                "the features, or raise reg.",
+                f"{self.dual_gap_:.2g} after {self.n_iter_} iterations; tol is {self.tol:g}. {self._remedy()}",
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _remedy(self):
+        """What to do where a search has ended too soon."""
+        return "Raise max_iter, scale the features, or raise reg."
 
     def _exact_frame(self, X, model):
         """Coordinates in which the search is well conditioned; they change no solution of a linear model."""
@@ -239,13 +273,15 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     # the private fit
 
     def _design(self, facts):
+        batches = self._batches()
         budget = Budget(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=ADJACENCIES[self.adjacency],
             aggregation=AGGREGATIONS[self.aggregation],
-            accountant=ACCOUNTANTS[self.accountant],
+            accountant=FULL_BATCH.get(self.accountant),
             budget=self.budget,
+            batches=batches,
         )
         descent = Descent(
             n_rounds=self.n_rounds,

@@ -5,14 +5,27 @@ from ..federation.doors import GaussianDoor, pass_through
 from ..federation.steps.gradient import GradientDescent
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
+from ..privacy.sampled_plan import Batches, poisson_plan
 from ..privacy.sensitivity import ADJACENCIES, mean_gradient, weighted_gradient_sum
-from ..privacy.subsampling import PoissonSampling, poisson_plan
+from ..privacy.subsampling import PLD, PoissonSampling
 from ._public import Design
 
-__all__ = ["budget", "check_local", "descent_design", "plan_of", "sampled_descent_design"]
+__all__ = ["budget", "check_accountant", "check_local", "descent_design", "plan_of", "sampled_descent_design"]
 
 
 FULL_BATCH = {**ACCOUNTANTS, "auto": ACCOUNTANTS["gdp"]}
+
+# whether records are sampled -> accountants that hold then
+HOLDING = {False: ("auto", *ACCOUNTANTS), True: ("auto", PLD.name)}
+
+
+def check_accountant(estimator, sampled: bool) -> None:
+    """ValueError if the estimator's accountant cannot account for its batches."""
+    if estimator.accountant not in HOLDING[sampled]:
+        raise ValueError(
+            f"accountant={estimator.accountant!r} does not hold for sampling_rate={estimator.sampling_rate}; use "
+            f"one of {HOLDING[sampled]}."
+        )
 
 
 def budget(estimator) -> dict:
@@ -89,9 +102,9 @@ def sampled_descent_design(estimator, facts, objective):
     sensitivity, _ = GRADIENT_RELEASE[estimator.aggregation]
     sampling = PoissonSampling(float(estimator.sampling_rate))
     plan = poisson_plan(
-        ReleaseKind("gradient", estimator.n_rounds),
-        sensitivity(estimator, facts) / sampling.rate,
-        sampling=sampling,
+        [ReleaseKind("gradient", estimator.n_rounds)],
+        {"gradient": sensitivity(estimator, facts) / sampling.rate},
+        [Batches("rounds", sampling, estimator.n_rounds, {"gradient": 1})],
         epsilon=estimator.epsilon,
         delta=estimator.delta,
         adjacency=ADJACENCIES[estimator.adjacency],

@@ -61,6 +61,12 @@ class DROSpiderClassifier(DivergenceClassifier):
         () for a linear model, (h,) for a network with one layer of h tanh units.
     reg : float, default=1e-4
         Ridge:  reg / 2 times the squared norm of the coefficients (no intercepts) is added; public.
+    sampling_rate : float or pair of float, default=1.0
+        Private.  Probability with which each record takes part in an iteration, in (0, 1].  "storm" and
+        "double_spider" also take a pair: of the iterations that sum all afresh, and of the others.  Below one the
+        records are drawn by coins that nobody but their client sees, sums are divided by the *expected* size of the
+        batch, all releases of an iteration share its batch, and the iterations are accounted by privacy loss
+        distributions: ``pip install "skdro[subsampling]"``.
     aggregation : {"local", "trusted"}, default="local"
         Private.  Every client adds its own noise, or it is added once to the sum over clients by whoever sees it.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
@@ -73,8 +79,9 @@ class DROSpiderClassifier(DivergenceClassifier):
         Private.  Public list of possible labels.  None reads them from `y`, with a warning.
     budget : {"total", "per_round"}, default="total"
         Private.  What (epsilon, delta) means.
-    accountant : {"gdp", "moments"}, default="gdp"
-        Private.
+    accountant : {"auto", "gdp", "moments", "pld"}, default="auto"
+        Private.  Exact composition "gdp" or the papers' looser bound "moments" of full batches, "pld" of sampled
+        ones; "auto" takes "gdp" or "pld".
     n_rounds : int, default=30
         Private.  Iterations, all of them charged.
     step_size : float, default=4.0
@@ -204,13 +211,14 @@ class DROSpiderClassifier(DivergenceClassifier):
         tail=0.2,
         hidden_layer_sizes=(),
         reg=1e-4,
+        sampling_rate=1.0,
         aggregation="local",
         adjacency="replace_one",
         data_norm=1.0,
         feature_bounds=None,
         classes=None,
         budget="total",
-        accountant="gdp",
+        accountant="auto",
         n_rounds=30,
         step_size=4.0,
         clip_norm=0.25,
@@ -243,6 +251,7 @@ class DROSpiderClassifier(DivergenceClassifier):
         self.tail = tail
         self.hidden_layer_sizes = hidden_layer_sizes
         self.reg = reg
+        self.sampling_rate = sampling_rate
         self.aggregation = aggregation
         self.adjacency = adjacency
         self.data_norm = data_norm

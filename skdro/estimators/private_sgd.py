@@ -4,19 +4,14 @@ from numbers import Real
 from typing import ClassVar
 
 from ..federation.steps.objectives import RidgeRisk
-from ..privacy.accounting import ACCOUNTANTS
-from ..privacy.subsampling import PLD
 from ._base import Interval, StrOptions
 from ._private import PrivateFederatedClassifier
-from ._private_designs import descent_design, sampled_descent_design
+from ._private_designs import HOLDING, check_accountant, descent_design, sampled_descent_design
 
 __all__ = ["DPFedSGDClassifier"]
 
-# whether records are sampled -> accountants that hold then, and the design
-ROUTES = {
-    False: (("auto", *ACCOUNTANTS), descent_design),
-    True: (("auto", PLD.name), sampled_descent_design),
-}
+# whether records are sampled -> the design
+DESIGNS = {False: descent_design, True: sampled_descent_design}
 
 
 class DPFedSGDClassifier(PrivateFederatedClassifier):
@@ -137,7 +132,7 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         **PrivateFederatedClassifier._parameter_constraints,
         "reg": [Interval(Real, 0, None, closed="left")],
         "sampling_rate": [Interval(Real, 0, 1, closed="right")],
-        "accountant": [StrOptions({name for names, _ in ROUTES.values() for name in names})],
+        "accountant": [StrOptions({name for names in HOLDING.values() for name in names})],
     }
 
     def __init__(
@@ -184,10 +179,6 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         self.n_jobs = n_jobs
 
     def _design(self, facts):
-        accountants, design = ROUTES[self.sampling_rate < 1]
-        if self.accountant not in accountants:
-            raise ValueError(
-                f"accountant={self.accountant!r} does not hold for sampling_rate={self.sampling_rate:g}; use "
-                f"one of {accountants}."
-            )
-        return design(self, facts, RidgeRisk(float(self.reg), facts.n_features))
+        sampled = self.sampling_rate < 1
+        check_accountant(self, sampled)
+        return DESIGNS[sampled](self, facts, RidgeRisk(float(self.reg), facts.n_features))

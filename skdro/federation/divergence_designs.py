@@ -3,6 +3,7 @@
 How an estimator uses this, after it has validated its parameters and before it looks at a record:
 
     budget, descent = Budget(...), Descent(...)                      from `divergence_settings`
+    (with batches=PoissonBatches(p1, p2) from `divergence_batches`, iterations see samples)
     problem  = Ambiguity(...) for DESIGNS, KLBallSettings(...) for KL_DESIGNS
     facts    = Facts(model, n_classes, start, n_records, alpha, noise)
     design   = DESIGNS[solver](budget, descent, problem, facts)      ValueError for a budget that means nothing
@@ -19,6 +20,9 @@ get r z, those of weights kappa z and kappa r z (`difference_noise_ratio`, `eta_
 fit with `a` means of weights beside the mean of gradients costs
 
     mu^2 = (1 + a / kappa^2) (n_ref + n_dif / r^2) / z^2.
+
+On samples all releases of an iteration share one, so that the accountant gets n_ref rounds with the multiplier
+z / sqrt(1 + a / kappa^2) and n_dif with r times that, whatever the solver takes afresh beside changes.
 """
 
 from collections.abc import Callable
@@ -27,7 +31,6 @@ from math import ceil, log
 from typing import Any
 
 from ..privacy.plan import PrivacyPlan
-from .batches import FullBatch
 from .divergence_plan import exponential_means, feedback_caution, gradient_mean, noise_feedback, planned, weight_mean
 from .divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
 from .steps.dual_weights import DualWeights
@@ -38,6 +41,8 @@ from .steps.tracking import Spider, Storm
 from .steps.weighting import EqualWeights, Weighting
 
 __all__ = ["DESIGNS", "KL_DESIGNS", "Design"]
+
+ALWAYS_AFRESH = Spider(1)
 
 
 @dataclass(frozen=True)
@@ -73,20 +78,20 @@ def _reweighted(weights_rule, gradients_rule, step, budget, descent, problem, fa
         gradients=tracked["gradient"],
         step=step(descent, facts),
         n_shift_steps=n_shift_steps,
-        **_common(descent, facts),
+        **_common(budget, descent, facts, gradients_rule),
         **_shift(problem, facts),
         shift_scale=problem.shift_scale,
     )
     return Design(plan, algorithm)
 
 
-def _common(descent, facts):
+def _common(budget, descent, facts, rule=ALWAYS_AFRESH):
     return {
         "model": facts.model,
         "alpha": facts.alpha,
         "start": facts.start,
         "clip_norm": descent.clip_norm,
-        "batch": FullBatch(),
+        "batch": budget.batches.batch(rule, facts.noise),
     }
 
 
@@ -111,7 +116,7 @@ def _cautious(designed, descent, facts):
 
 def dpgd(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:
     """Plain private descent on (x, eta)."""
-    return _reweighted(Spider(1), Spider(1), _plain_step, budget, descent, problem, facts)
+    return _reweighted(ALWAYS_AFRESH, ALWAYS_AFRESH, _plain_step, budget, descent, problem, facts)
 
 
 def double_spider(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:
@@ -132,7 +137,7 @@ def storm(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) ->
 
 def privatediff(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:
     """Several steps of eta, all afresh, for each step of the model by SPIDER."""
-    rules = Spider(1), Spider(descent.refresh_every)
+    rules = ALWAYS_AFRESH, Spider(descent.refresh_every)
 
     def designed(descent):
         return _reweighted(*rules, _changing_step, budget, descent, problem, facts, problem.n_shift_steps)
@@ -142,7 +147,10 @@ def privatediff(budget: Budget, descent: Descent, problem: Ambiguity, facts: Fac
 
 def dpsgda(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:
     """Descent in (x, eta), ascent in a weight of each record's own."""
-    means = [weight_mean(Spider(1), descent.n_rounds, problem, budget), gradient_mean(Spider(1), descent, budget)]
+    means = [
+        weight_mean(ALWAYS_AFRESH, descent.n_rounds, problem, budget),
+        gradient_mean(ALWAYS_AFRESH, descent, budget),
+    ]
     plan, tracked = planned(means, descent, budget, facts)
     algorithm = DualWeights(
         weighting=Weighting(problem.divergence, problem.penalty),
@@ -150,7 +158,7 @@ def dpsgda(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -
         gradients=tracked["gradient"],
         step=_plain_step(descent, facts),
         dual_step=problem.dual_step,
-        **_common(descent, facts),
+        **_common(budget, descent, facts),
         **_shift(problem, facts),
     )
     return Design(plan, algorithm)
@@ -158,7 +166,7 @@ def dpsgda(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -
 
 def erm(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:
     """Plain private descent on the mean loss, whatever the problem: the baseline."""
-    plan, tracked = planned([gradient_mean(Spider(1), descent, budget)], descent, budget, facts)
+    plan, tracked = planned([gradient_mean(ALWAYS_AFRESH, descent, budget)], descent, budget, facts)
     algorithm = ReweightedDescent(
         weighting=EqualWeights(),
         weights=tracked["gradient"],
@@ -169,7 +177,7 @@ def erm(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> D
         shift_start=0.0,
         shift_max=0.0,
         shift_scale=0.0,
-        **_common(descent, facts),
+        **_common(budget, descent, facts),
     )
     return Design(plan, algorithm)
 
@@ -187,7 +195,7 @@ def _recursive(rule, step, budget, descent, problem, facts):
         temperatures=problem.temperatures,
         temperature_start=problem.temperature_start,
         shift_start=log(facts.n_classes),
-        **_common(descent, facts),
+        **_common(budget, descent, facts, rule),
     )
     return Design(plan, algorithm)
 
@@ -204,7 +212,7 @@ def recursive_spider(budget: Budget, descent: Descent, problem: KLBallSettings, 
 
 def kl_dpgd(budget: Budget, descent: Descent, problem: KLBallSettings, facts: Facts) -> Design:
     """Plain private descent on (x, lam)."""
-    return _recursive(Spider(1), _plain_step, budget, descent, problem, facts)
+    return _recursive(ALWAYS_AFRESH, _plain_step, budget, descent, problem, facts)
 
 
 DESIGNS: dict[str, Callable[[Budget, Descent, Ambiguity, Facts], Design]] = {

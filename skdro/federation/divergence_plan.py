@@ -1,13 +1,15 @@
 """The means that a private divergence fit follows, the plan of their releases, and the doors that keep to it."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import e, log, sqrt
 
 import numpy as np
 
-from ..privacy.plan import PrivacyPlan, ReleaseKind, gaussian_plan
-from ..privacy.reweighting_sensitivity import capped_sum, clipped_sum, entropy_sum
+from ..privacy.plan import PrivacyPlan, ReleaseKind
+from ..privacy.reweighting_sensitivity import clipped_sum
+from .divergence_batches import Iterations
 from .divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
 from .doors import GaussianDoor, pass_through
 from .steps.tracking import Doors, Rule, Tracked
@@ -64,6 +66,10 @@ class Mean:
         """How many of its releases hold no change."""
         return sum(self.rule.mix(t).changed == 0.0 for t in range(self.count))
 
+    def kind(self, t: int) -> str:
+        """Name of what iteration t releases."""
+        return _changed(self.name) if self.rule.mix(t).changed else self.name
+
 
 def _of_numbers(name, rule, count, problem, bound, sensitivity, widest, slope, budget):
     unit = clipped_sum(1.0, budget.adjacency)
@@ -73,7 +79,7 @@ def _of_numbers(name, rule, count, problem, bound, sensitivity, widest, slope, b
 def weight_mean(rule: Rule, count: int, problem: Ambiguity, budget: Budget) -> Mean:
     """Of the weights, in [0, S0]."""
     S0 = problem.divergence.max_weight
-    sensitivity = capped_sum(S0, budget.adjacency)
+    sensitivity = budget.batches.capped_sum(S0, budget.adjacency)
     return _of_numbers("weight", rule, count, problem, S0, sensitivity, S0, problem.weight_slope, budget)
 
 
@@ -81,7 +87,8 @@ def exponential_means(rule: Rule, count: int, problem: KLBallSettings, budget: B
     """Of the exponentials in [0, S0], and of their entropies."""
     S0, slope = problem.max_weight, problem.weight_slope
     H0 = max(1.0 / e, S0 * log(S0))
-    capped, entropy = capped_sum(S0, budget.adjacency), entropy_sum(S0, budget.adjacency)
+    capped = budget.batches.capped_sum(S0, budget.adjacency)
+    entropy = budget.batches.entropy_sum(S0, budget.adjacency)
     return [
         _of_numbers("exponential", rule, count, problem, S0, capped, S0, slope, budget),
         _of_numbers("entropy", rule, count, problem, H0, entropy, 2.0 * H0, 2.0 * slope, budget),
@@ -106,30 +113,45 @@ def planned(
     Raises
     ------
     ValueError
-        If the budget is out of range.
+        If the budget is out of range, or a release would see batches of two rates.
+    ImportError
+        If samples are asked for and their accountant is not installed.
     """
     weigh, _ = ENDS[budget.aggregation.name]
     unit, sensitivity, releases = weigh(facts), {}, []
     for mean in means:
-        sensitivity[mean.name], n_changed = unit * mean.sensitivity, mean.count - mean.n_afresh
+        n_changed = mean.count - mean.n_afresh
+        sensitivity[mean.name] = unit * mean.sensitivity / budget.batches.afresh
         releases.append((mean.name, mean.n_afresh, mean.ratio, False))
         if n_changed:
             name = _changed(mean.name)
-            sensitivity[name] = unit
+            sensitivity[name] = unit / budget.batches.changed
             releases.append((name, n_changed, mean.ratio * descent.difference_noise_ratio, True))
     total = sum(ratio**-2 for _, _, ratio, _ in releases)
-    plan = gaussian_plan(
-        [ReleaseKind(name, count, ratio**-2 / total, relative) for name, count, ratio, relative in releases],
-        sensitivity,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        adjacency=budget.adjacency,
-        aggregation=budget.aggregation,
-        budget=budget.budget,
-        accountant=budget.accountant,
-    )
+    kinds = [ReleaseKind(name, count, ratio**-2 / total, relative) for name, count, ratio, relative in releases]
+    iterations = _iterations(means, descent.n_rounds)
+    _check_rates(iterations, means, budget.batches)
+    plan = budget.batches.plan(kinds, sensitivity, iterations, budget)
     doors = {name: GaussianDoor(planned, facts.noise) for name, planned in plan.releases.items()}
     return plan, {mean.name: _tracked(mean, doors, budget.aggregation) for mean in means}
+
+
+def _iterations(means, n_rounds):
+    """The iterations by what they release."""
+    each = Counter(tuple((mean.kind(t), mean.count // n_rounds) for mean in means) for t in range(n_rounds))
+    fresh = {mean.name for mean in means}
+    return [
+        Iterations(not fresh.issuperset(dict(releases)), count, dict(releases)) for releases, count in each.items()
+    ]
+
+
+def _check_rates(iterations, means, batches):
+    """A kind of release has one sensitivity, and so batches of one rate."""
+    mixed = any(each.changing and mean.name in each.releases for each in iterations for mean in means)
+    if mixed and batches.afresh != batches.changed:
+        raise ValueError(
+            "sampling_rate must be a single number for a solver that sums weights afresh beside changes of gradients."
+        )
 
 
 def _tracked(mean, doors, aggregation):

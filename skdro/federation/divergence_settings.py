@@ -1,6 +1,6 @@
 """What a private divergence fit is told: plain public numbers, nothing that comes from a record."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,13 +10,17 @@ from ..privacy.accounting import Accountant
 from ..privacy.noise import NoiseSource
 from ..privacy.plan import Aggregation
 from ..privacy.sensitivity import Adjacency
+from .divergence_batches import FullBatches, PoissonBatches
 
 __all__ = ["Ambiguity", "Budget", "Descent", "Facts", "KLBallSettings"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What the fit may cost, and for whom: `epsilon` and `delta` of the whole fit or, by `budget`, of a round."""
+    """What the fit may cost, for whom, and on which batches.
+
+    `epsilon` and `delta` are of the whole fit or, by `budget`, of a round; `accountant` is that of full batches.
+    """
 
     epsilon: float
     delta: float
@@ -24,6 +28,7 @@ class Budget:
     aggregation: Aggregation
     accountant: Accountant
     budget: str = "total"
+    batches: FullBatches | PoissonBatches = field(default_factory=FullBatches)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ and says what every client's records are exposed to.  After the fit `ledger.chec
 happened with the plan.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -18,9 +18,11 @@ __all__ = [
     "AGGREGATIONS",
     "BUDGETS",
     "Aggregation",
+    "Exposure",
     "PlannedRelease",
     "PrivacyPlan",
     "ReleaseKind",
+    "check_kinds",
     "gaussian_plan",
     "noise_multipliers",
     "planned_release",
@@ -145,14 +147,15 @@ def noise_multipliers(
     {'model': 10.87, 'multiplier': 47.39}
     """
     check_budget(epsilon, delta)
-    _check_kinds(kinds)
+    check_kinds(kinds)
     if budget not in BUDGETS:
         raise ValueError(f"budget must be one of {sorted(BUDGETS)}; got {budget!r}.")
     base = BUDGETS[budget](epsilon, delta, kinds, accountant)
     return {kind.name: base / sqrt(kind.share) for kind in kinds}
 
 
-def _check_kinds(kinds):
+def check_kinds(kinds: Sequence[ReleaseKind]) -> None:
+    """ValueError unless the kinds are a plan: counts >= 1, shares that add up to one, names that differ."""
     if any(kind.count < 1 for kind in kinds):
         raise ValueError("Every kind of release must have count >= 1.")
     if any(not kind.share > 0 for kind in kinds) or abs(sum(kind.share for kind in kinds) - 1) > 1e-9:
@@ -196,6 +199,35 @@ class PlannedRelease:
     def mu_squared(self) -> np.ndarray:
         """Squared Gaussian-DP parameter of all `count` releases together, shape (n_clients,)."""
         return self.count * (self.sensitivity / self.sigma) ** 2
+
+    @property
+    def client_multipliers(self) -> np.ndarray:
+        """Noise over each client's own sensitivity, shape (n_clients,); infinite where a client cannot move it."""
+        with np.errstate(divide="ignore"):
+            return self.sigma / self.sensitivity
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """A kind of release as the records are exposed to it.
+
+    Parameters
+    ----------
+    planned : PlannedRelease
+    count : int
+    rate : float
+        Probability with which a record takes part.
+    batch : str
+        Exposures with the same name see the same samples; empty for the full batch.
+    n_batches : int
+        Over how many samples the `count` releases are spread; 0 for the full batch.
+    """
+
+    planned: PlannedRelease
+    count: int
+    rate: float = 1.0
+    batch: str = ""
+    n_batches: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +275,10 @@ class PrivacyPlan:
     def epsilon(self) -> float:
         """Total epsilon at `delta`: clients are disjoint, so the largest client's."""
         return float(self.client_epsilons.max())
+
+    def exposures(self) -> Iterator[Exposure]:
+        """What the report lists."""
+        return (Exposure(planned, planned.count) for planned in self.releases.values())
 
 
 def gaussian_plan(

@@ -43,6 +43,11 @@ class Event:
     relative : bool
         Sensitivity and sigma are those for a unit of a public number that each round determines, such as its clip;
         their ratio, which is what counts, was fixed beforehand.
+    batch : str
+        Events of a client with the same name see the same samples: they compose within a batch before the batches
+        do.  Empty for the full batch.
+    n_batches : int
+        Over how many samples the `count` releases are spread; 0 for the full batch.
     """
 
     type: str
@@ -53,6 +58,8 @@ class Event:
     name: str
     client: Hashable
     relative: bool = False
+    batch: str = ""
+    n_batches: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,13 +196,14 @@ def _headline(report):
 def _releases(events):
     kinds = defaultdict(list)
     for event in events:
-        kinds[event.name].append(event)
+        kinds[event.name, event.batch].append(event)
     return "; ".join(
         f"{max(e.count for e in group)} x {name!r} with Gaussian noise of at least "
         f"{min(e.sigma / e.sensitivity for e in group if e.sensitivity > 0):.4g} times the sensitivity"
         + (" (relative to the round's public clip)" if group[0].relative else "")
         + (f", each record in with probability {group[0].q:g}" if group[0].q < 1 else "")
-        for name, group in kinds.items()
+        + (f" (batches {group[0].batch!r})" if group[0].batch else "")
+        for (name, _), group in kinds.items()
     )
 
 
@@ -288,19 +296,21 @@ def _events(plan, labels):
     return tuple(
         Event(
             plan.mechanism,
-            plan.rate,
+            exposure.rate,
             float(sensitivity),
             float(sigma),
-            planned.count,
-            planned.name,
+            exposure.count,
+            exposure.planned.name,
             label,
-            planned.relative,
+            exposure.planned.relative,
+            exposure.batch,
+            exposure.n_batches,
         )
-        for planned in plan.releases.values()
+        for exposure in plan.exposures()
         for label, sensitivity, sigma in zip(
             labels,
-            planned.sensitivity,
-            np.broadcast_to(planned.sigma, planned.sensitivity.shape),
+            exposure.planned.sensitivity,
+            np.broadcast_to(exposure.planned.sigma, exposure.planned.sensitivity.shape),
             strict=True,
         )
     )

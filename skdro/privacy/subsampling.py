@@ -4,24 +4,44 @@ Each record joins each round by a coin of its own.  A release whose noise has st
 the sampled records' terms of norm at most C, is accounted by its privacy loss distribution (`dp_accounting`, an
 optional extra).  That accountant takes sigma / C and knows by itself that replacing a record moves the sum by 2 C;
 here, as everywhere, `multiplier` is sigma over the *sensitivity*, and this module is the one place that converts.
+
+Several releases may see the same batch, each chosen after the ones before.  With multipliers m_k they are accounted
+as one release with  m^-2 = sum_k m_k^-2,  which is exact composition of Gaussians given the batch, and carries over
+to the random one.  Leaving a record out: the divergence of the sampled pair is a function of that of the pair with
+the record there and not there.  Replacing it: let P0, P1, P2 be the outcomes without the record, with it, with its
+replacement.  The divergence of (1-q) P0 + q P1 from (1-q) P0 + q P2 is q times the supremum over tests f of
+
+    P1(f) - a [(1-b) P0(f) + b P2(f)]
+
+for numbers a, b that depend on q and the order of the divergence alone.  For a given P1(f) both other probabilities
+are at least those of Gaussians at distances 1/m and 2/m, and one and the same threshold attains both bounds for the
+three Gaussians on a line that the accountant compares.  The other records' coins only mix such pairs.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
-from math import exp, expm1, floor, log, log1p, log10
+from math import exp, expm1, floor, inf, log, log10, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from .accounting import check_budget, classical_multiplier, gaussian_mu
+from .accounting import check_budget, gaussian_mu
 from .noise import NoiseSource
-from .plan import Aggregation, PrivacyPlan, ReleaseKind, planned_release
 from .sensitivity import ADJACENCIES, Adjacency
 
-__all__ = ["PLD", "PoissonPlan", "PoissonSampling", "check_extra", "poisson_plan"]
+__all__ = [
+    "PLD",
+    "PoissonSampling",
+    "SampledRounds",
+    "calibrated_multiplier",
+    "check_extra",
+    "composed_epsilon",
+    "joint_multiplier",
+]
 
 INTERVAL = 1e-3
 """Grid of privacy losses; the accountant rounds to its safe side.  Coarser in proportion where the loss is large."""
@@ -49,23 +69,62 @@ def check_extra() -> None:
         ) from None
 
 
-def _mu_squared(rate, multiplier, count):
-    """About the mu^2 of sampled rounds (their central limit; Bu, Dong, Long & Su 2020), never above the full batch's.
+@dataclass(frozen=True)
+class SampledRounds:
+    """`count` rounds that each draw a batch.
 
-    Only the accountant's grid and the first guess of a search rest on it.
+    Parameters
+    ----------
+    rate : float
+        Probability with which a record takes part, in (0, 1].
+    multiplier : float
+        Standard deviation of the noise over the sensitivity, that of a record which does take part; of all releases
+        of one batch together, see `joint_multiplier`.
+    count : int
     """
-    full = 1.0 / multiplier**2
-    return count * min(full, rate**2 * expm1(min(full, 700.0)))
+
+    rate: float
+    multiplier: float
+    count: int
+
+    @property
+    def mu_squared(self) -> float:
+        """About their mu^2 (the central limit; Bu, Dong, Long & Su 2020), never above the full batch's.
+
+        Only the accountant's grid and the first guess of a search rest on it.
+        """
+        full = self.multiplier**-2
+        return self.count * min(full, self.rate**2 * expm1(min(full, 700.0)))
+
+    def scaled(self, factor: float) -> "SampledRounds":
+        """The same with that much more noise."""
+        return replace(self, multiplier=factor * self.multiplier)
+
+
+def joint_multiplier(releases: Iterable[tuple[float, float]]) -> float:
+    """Noise multiplier of all releases of one batch together; infinite if none of them can move.
+
+    Parameters
+    ----------
+    releases : iterable of (multiplier, number of such releases)
+
+    Examples
+    --------
+    >>> joint_multiplier([(3.0, 1), (8.0, 4)])
+    2.4
+    """
+    precision = sum(number / multiplier**2 for multiplier, number in releases)
+    return 1.0 / sqrt(precision) if precision > 0 else inf
 
 
 @lru_cache(maxsize=256)
-def _composed(rate, rounds, relation, interval):
-    """Privacy loss distribution of `rounds`, pairs (sigma / C, count)."""
+def _composed(rounds, relation, interval):
+    """Privacy loss distribution of `rounds`, triples (rate, sigma / C, count)."""
     import dp_accounting
     from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
     accountant = PLDAccountant(dp_accounting.NeighboringRelation[relation], interval)
-    for per_norm, count in rounds:
+    for rate, per_norm, count in rounds:
         gaussian = dp_accounting.GaussianDpEvent(per_norm)
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian), count)
     return accountant
@@ -77,6 +136,73 @@ def _rounded_down(value):
     return floor(value / unit) * unit
 
 
+def composed_epsilon(rounds: Iterable[SampledRounds], delta: float, adjacency: Adjacency) -> float:
+    """Epsilon of several kinds of rounds together at `delta`.
+
+    Parameters
+    ----------
+    rounds : iterable of SampledRounds
+    delta : float
+    adjacency : Adjacency
+    """
+    rounds = [replace(each, multiplier=_rounded_down(each.multiplier)) for each in rounds if each.multiplier < inf]
+    if not rounds:
+        return 0.0
+    coarser = max(1.0, sum(each.mu_squared for each in rounds) / 200)
+    triples = tuple((each.rate, each.multiplier * adjacency.ball, each.count) for each in rounds)
+    return float(_composed(triples, RELATIONS[adjacency.name], INTERVAL * coarser).get_epsilon(delta))
+
+
+def calibrated_multiplier(
+    rounds: Sequence[SampledRounds], epsilon: float, delta: float, adjacency: Adjacency
+) -> float:
+    """Smallest factor on all multipliers for which these rounds together cost at most (`epsilon`, `delta`).
+
+    Parameters
+    ----------
+    rounds : sequence of SampledRounds
+    epsilon, delta : float
+        Total budget.
+    adjacency : Adjacency
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` or `delta` is out of range.
+    """
+    check_budget(epsilon, delta)
+    return _calibrated(tuple(rounds), float(epsilon), float(delta), adjacency)
+
+
+@lru_cache(maxsize=64)
+def _calibrated(rounds, epsilon, delta, adjacency):
+    def excess(log_factor):
+        spent = composed_epsilon([each.scaled(exp(log_factor)) for each in rounds], delta, adjacency)
+        return log(max(spent, 1e-300) / epsilon)
+
+    # from where the central limit puts it; epsilon falls at least as 1 / multiplier, so steps as long as the excess
+    low = _by_central_limit(rounds, gaussian_mu(epsilon, delta))
+    while (over := excess(low)) <= 0:
+        low += max(1.05 * over, -0.5) - TOLERANCE
+    high = low
+    while (over := excess(high)) > 0:
+        low, high = high, high + 1.05 * over + TOLERANCE
+    root = brentq(excess, low, high, xtol=TOLERANCE / 2)
+    while excess(root) > 0:
+        root += TOLERANCE / 4
+    # recomputed from the events it rounds differently, and is then rounded down to nine digits
+    return exp(root) * (1 + 1e-8)
+
+
+def _by_central_limit(rounds, mu):
+    """Logarithm of the factor for which the rounds have about this mu."""
+
+    def over(log_factor):
+        return log(max(sum(each.scaled(exp(log_factor)).mu_squared for each in rounds), 1e-300)) - 2 * log(mu)
+
+    return brentq(over, -40.0, 40.0, xtol=TOLERANCE)
+
+
 @dataclass(frozen=True)
 class PoissonSampling:
     """Sampler and accountant of rounds in which each record takes part with probability `rate`.
@@ -84,7 +210,7 @@ class PoissonSampling:
     Parameters
     ----------
     rate : float
-        In (0, 1), public.
+        In (0, 1], public.
 
     Examples
     --------
@@ -131,15 +257,7 @@ class PoissonSampling:
         delta : float
         adjacency : Adjacency
         """
-        return self.composed_epsilon([(multiplier, count)], delta, adjacency)
-
-    def composed_epsilon(self, rounds: Iterable[tuple[float, int]], delta: float, adjacency: Adjacency) -> float:
-        """Epsilon of several kinds of rounds together, pairs (multiplier, count); see `epsilon`."""
-        rounds = [(_rounded_down(multiplier), count) for multiplier, count in rounds]
-        coarser = max(1.0, sum(_mu_squared(self.rate, *each) for each in rounds) / 200)
-        interval = INTERVAL * coarser
-        per_norm = tuple((multiplier * adjacency.ball, count) for multiplier, count in rounds)
-        return float(_composed(self.rate, per_norm, RELATIONS[adjacency.name], interval).get_epsilon(delta))
+        return composed_epsilon([SampledRounds(self.rate, multiplier, count)], delta, adjacency)
 
     def multiplier(self, epsilon: float, delta: float, count: int, adjacency: Adjacency) -> float:
         """Smallest noise multiplier for which `count` rounds cost at most (`epsilon`, `delta`).
@@ -156,28 +274,7 @@ class PoissonSampling:
         ValueError
             If `epsilon` or `delta` is out of range.
         """
-        check_budget(epsilon, delta)
-        return _calibrated(self, float(epsilon), float(delta), int(count), adjacency)
-
-
-@lru_cache(maxsize=64)
-def _calibrated(sampling, epsilon, delta, count, adjacency):
-    def excess(log_multiplier):
-        spent = sampling.epsilon(exp(log_multiplier), count, delta, adjacency)
-        return log(max(spent, 1e-300) / epsilon)
-
-    # from where the central limit puts it; epsilon falls at least as 1 / multiplier, so steps as long as the excess
-    low = -log(log1p(gaussian_mu(epsilon, delta) ** 2 / (sampling.rate**2 * count))) / 2
-    while (over := excess(low)) <= 0:
-        low += max(1.05 * over, -0.5) - TOLERANCE
-    high = low
-    while (over := excess(high)) > 0:
-        low, high = high, high + 1.05 * over + TOLERANCE
-    root = brentq(excess, low, high, xtol=TOLERANCE / 2)
-    while excess(root) > 0:
-        root += TOLERANCE / 4
-    # recomputed from the events it rounds differently, and is then rounded down to nine digits
-    return exp(root) * (1 + 1e-8)
+        return calibrated_multiplier([SampledRounds(self.rate, 1.0, int(count))], epsilon, delta, adjacency)
 
 
 @dataclass(frozen=True)
@@ -193,104 +290,33 @@ class SubsampledAccountant:
         return f"dp-accounting {version('dp-accounting')}, interval {INTERVAL:g}"
 
     def largest_epsilon(self, clients: Iterable[Sequence], delta: float, adjacency: str) -> float:
-        """Epsilon of the client whose events cost the most; one rate for all of them."""
-        notion, epsilons = ADJACENCIES[adjacency], []
-        for events in clients:
-            (rate,) = {event.q for event in events}
-            rounds = [(event.sigma / event.sensitivity, event.count) for event in events if event.sensitivity > 0]
-            epsilons.append(PoissonSampling(rate).composed_epsilon(rounds, delta, notion) if rounds else 0.0)
-        return max(epsilons)
+        """Epsilon of the client whose events cost the most; `adjacency` is in their sensitivities already.
+
+        Parameters
+        ----------
+        clients : iterable of sequences of Event
+        delta : float
+        adjacency : str
+        """
+        notion = ADJACENCIES[adjacency]
+        return max(composed_epsilon(_rounds(events), delta, notion) for events in clients)
+
+
+def _rounds(events):
+    """The rounds that a client's events describe: those with the same `batch` see the same samples."""
+    batches = defaultdict(list)
+    for event in events:
+        batches[event.batch, event.q, event.n_batches].append(event)
+    return [
+        SampledRounds(
+            rate,
+            joint_multiplier(
+                (event.sigma / event.sensitivity, event.count / n_batches) for event in group if event.sensitivity > 0
+            ),
+            n_batches,
+        )
+        for (_, rate, n_batches), group in batches.items()
+    ]
 
 
 PLD = SubsampledAccountant("pld", "privacy loss distribution of Poisson-sampled rounds")
-
-
-@dataclass(frozen=True, eq=False)
-class PoissonPlan(PrivacyPlan):
-    """A plan whose rounds see a Poisson sample of the records.
-
-    Parameters
-    ----------
-    sampling : PoissonSampling
-        The object that draws the samples.
-    """
-
-    sampling: PoissonSampling
-
-    @property
-    def mechanism(self) -> str:
-        """Type of the events."""
-        return "poisson_gaussian"
-
-    @property
-    def rate(self) -> float:
-        """Probability with which a record takes part."""
-        return self.sampling.rate
-
-    @property
-    def mu(self) -> None:
-        """None: sampled rounds are not Gaussian-DP."""
-
-    @property
-    def client_epsilons(self) -> np.ndarray:
-        """Epsilon of each client's records at `delta`, shape (n_clients,)."""
-        (planned,) = self.releases.values()
-        with np.errstate(divide="ignore"):
-            multipliers = planned.sigma / planned.sensitivity
-        return np.array(
-            [
-                self.sampling.epsilon(m, planned.count, self.delta, self.adjacency) if np.isfinite(m) else 0.0
-                for m in multipliers
-            ]
-        )
-
-
-def _total(sampling, epsilon, delta, count, adjacency):
-    return sampling.multiplier(epsilon, delta, count, adjacency)
-
-
-def _per_round(sampling, epsilon, delta, count, adjacency):
-    return classical_multiplier(epsilon, delta)
-
-
-BUDGETS: Mapping[str, Callable] = {"total": _total, "per_round": _per_round}
-
-
-def poisson_plan(
-    kind: ReleaseKind,
-    sensitivity: np.ndarray,
-    *,
-    sampling: PoissonSampling,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    aggregation: Aggregation,
-    budget: str = "total",
-) -> PoissonPlan:
-    """Plan of a fit that repeats one release on Poisson samples, from public numbers only.
-
-    Parameters
-    ----------
-    kind : ReleaseKind
-    sensitivity : ndarray of shape (n_clients,)
-        How far one record of each client moves the release *if it takes part*.
-    sampling : PoissonSampling
-    epsilon, delta, adjacency, aggregation, budget
-        As in `plan.gaussian_plan`.
-
-    Returns
-    -------
-    plan : PoissonPlan
-
-    Raises
-    ------
-    ImportError
-        If the extra is not installed.
-    ValueError
-        As in `plan.gaussian_plan`.
-    """
-    check_budget(epsilon, delta)
-    check_extra()
-    multiplier = BUDGETS[budget](sampling, epsilon, delta, kind.count, adjacency)
-    release = planned_release(kind, multiplier, sensitivity, aggregation)
-    return PoissonPlan({kind.name: release}, delta, PLD, adjacency, aggregation, sampling)

@@ -19,7 +19,7 @@ from ..ambiguity.reweighting import Reweighted
 from ..losses.models import LinearModel, Model, Records, n_outputs
 from ..losses.softmax import losses
 
-__all__ = ["Risk", "Solution", "lower_bound", "minimise"]
+__all__ = ["Risk", "Solution", "lower_bound", "minimise", "solution_at"]
 
 
 class Risk(Protocol):
@@ -40,8 +40,8 @@ class Solution:
         Nature's answer at the solution; its value leaves the ridge out.
     objective : float
         f, ridge included.
-    gradient_norm : float
-        Largest entry of f's gradient, in absolute value.
+    gradient : ndarray of shape (n_parameters,)
+        Of f.
     n_iter : int
     """
 
@@ -55,6 +55,30 @@ class Solution:
     def gradient_norm(self) -> float:
         """Largest entry of f's gradient, in absolute value."""
         return float(np.abs(self.gradient).max())
+
+
+def _objective(model, records, risk, ridge, parameters):
+    """Value and gradient of f, and nature's answer."""
+    evaluation = model.evaluate(parameters, records)
+    worst = risk.worst_case(evaluation.losses)
+    value = worst.value + 0.5 * float(ridge @ parameters**2)
+    return value, evaluation.gradient_sum(worst.weight / len(records.y)) + ridge * parameters, worst
+
+
+def solution_at(
+    model: Model, records: Records, risk: Risk, ridge: np.ndarray, parameters: np.ndarray, n_iter: int
+) -> Solution:
+    """What these parameters are worth, whoever found them.
+
+    Parameters
+    ----------
+    model, records, risk, ridge
+        As in `minimise`.
+    parameters : ndarray of shape (n_parameters,)
+    n_iter : int
+    """
+    value, gradient, worst = _objective(model, records, risk, ridge, parameters)
+    return Solution(parameters, worst, value, gradient, n_iter)
 
 
 def minimise(
@@ -98,23 +122,14 @@ def minimise(
     >>> solution.gradient_norm <= 1e-9
     True
     """
-    scale = 1.0 / len(records.y)
-
-    def objective(parameters):
-        evaluation = model.evaluate(parameters, records)
-        worst = risk.worst_case(evaluation.losses)
-        value = worst.value + 0.5 * float(ridge @ parameters**2)
-        return value, evaluation.gradient_sum(scale * worst.weight) + ridge * parameters, worst
-
     result = minimize(
-        lambda parameters: objective(parameters)[:2],
+        lambda parameters: _objective(model, records, risk, ridge, parameters)[:2],
         start,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "gtol": tol, "ftol": 0.0, "maxcor": 30},
     )
-    value, gradient, worst = objective(result.x)
-    return Solution(result.x, worst, value, gradient, int(result.nit))
+    return solution_at(model, records, risk, ridge, result.x, int(result.nit))
 
 
 def lower_bound(model: LinearModel, parameters: np.ndarray, records: Records, worst: Reweighted, ridge: np.ndarray):

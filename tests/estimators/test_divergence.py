@@ -1,6 +1,8 @@
 """The divergence classifiers: exact fits against independent models, and what separates them from private ones."""
 
 import pickle
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ SOLVERS = [
     *((DROSpiderClassifier, s) for s in ("dpgd", "dpsgda", "storm", "double_spider", "privatediff", "erm")),
     *((KLDROSpiderClassifier, s) for s in ("dpgd", "recursive_spider")),
 ]
+needs_extra = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs the extra subsampling")
 each_solver = pytest.mark.parametrize(("cls", "solver"), SOLVERS, ids=lambda value: getattr(value, "__name__", value))
 
 
@@ -177,6 +180,20 @@ def test_a_private_fit_keeps_no_record_and_forgets_the_exact_one(iris, cls, solv
         (DROSpiderClassifier(epsilon=-1.0), "epsilon"),
         (KLDROSpiderClassifier(epsilon=1.0, min_temperature=0.01), "min_temperature"),
         (KLDROSpiderClassifier(epsilon=1.0, temperature_start=20.0), "temperature_start"),
+        (KLDROSpiderClassifier(epsilon=1.0, solver="scdro"), "scdro.*epsilon=None"),
+        (KLDROSpiderClassifier(solver="scdro", sampling_rate=(0.5, 0.1)), "scdro.*sampling_rate"),
+        (KLDROSpiderClassifier(solver="scdro", mixing=0.0), "mixing"),
+        (DROSpiderClassifier(epsilon=1.0, sampling_rate=0.0), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, sampling_rate=1.5), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, sampling_rate=np.nan), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, solver="storm", sampling_rate=(0.5,)), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, solver="storm", sampling_rate=(0.5, "all")), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, solver="storm", sampling_rate=(0.5, 0.0)), "sampling_rate"),
+        (DROSpiderClassifier(epsilon=1.0, solver="dpsgda", sampling_rate=(1.0, 0.5)), "dpsgda.*single"),
+        (DROSpiderClassifier(epsilon=1.0, solver="privatediff", sampling_rate=(1.0, 0.5)), "privatediff.*single"),
+        (DROSpiderClassifier(epsilon=1.0, sampling_rate=0.5, accountant="gdp"), "accountant"),
+        (DROSpiderClassifier(epsilon=1.0, accountant="pld"), "accountant"),
+        (KLDROSpiderClassifier(epsilon=1.0, sampling_rate=(1.0, 0.5)), "single"),
     ],
 )
 def test_bad_parameters_are_named(iris, model, named):
@@ -205,3 +222,83 @@ def test_noise_that_feeds_back_is_named_with_its_cure(iris):
         DROSpiderClassifier(
             solver="double_spider", epsilon=2.0, delta=1e-4, classes=[0, 1, 2], step_size=3.0, n_rounds=50
         ).fit(*iris)
+
+
+@each_solver
+@needs_extra
+@feedback
+def test_sampled_fits_keep_the_budget_by_their_pickled_events(iris, cls, solver):
+    X, y = iris
+    pair = solver in ("storm", "double_spider", "recursive_spider")
+    rate, adjacency = ((1.0, 0.25), "zero_out") if pair else (0.25, "replace_one")
+    model = cls(solver=solver, sampling_rate=rate, adjacency=adjacency, classes=[0, 1, 2], **PRIVATE)
+    groups = np.arange(len(y)) % 3
+    plan = model.privacy_plan(X, groups)
+    fitted = pickle.loads(pickle.dumps(model.fit(X, y, groups=groups)))
+    report = fitted.privacy_
+    assert report == plan and report.private and report.mu is None and report.accountant == "pld"
+    assert 0.999 * 2.0 < report.epsilon <= 2.0 and report.rederive_epsilon() == report.epsilon
+    assert "sampling rate" in report.public and "0.25" in repr(report)
+    assert {event.q for event in report.events} == ({1.0, 0.25} if pair else {0.25})
+    for event in report.events:  # all releases of an iteration on one batch
+        assert event.batch in ("afresh", "changes") and event.count % event.n_batches == 0
+    assert sum({event.batch: event.n_batches for event in report.events}.values()) == 6
+    assert all(len(y) not in array.shape for array in arrays_in(vars(fitted), set()))
+
+
+@needs_extra
+@seeded
+@feedback
+def test_sampled_pair_of_equal_rates_is_the_single_rate(iris):
+    X, y = iris
+    model = DROSpiderClassifier(
+        solver="double_spider", step_size=0.05, classes=[0, 1, 2], random_state=0, **{**PRIVATE, "epsilon": 8.0}
+    )
+    single, pair, full = (
+        clone(model).set_params(sampling_rate=rate).fit(X, y).coef_ for rate in (0.5, (0.5, 0.5), (1.0, 1.0))
+    )
+    np.testing.assert_array_equal(single, pair)
+    np.testing.assert_array_equal(full, clone(model).fit(X, y).coef_)  # for which no extra is asked
+    assert not np.allclose(single, full)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_without_the_extra_sampling_names_the_remedy(iris, cls, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match=r"skdro\[subsampling\]"):
+        cls(sampling_rate=0.5, classes=[0, 1, 2], **PRIVATE).fit(*iris)
+
+
+@pytest.fixture(scope="module")
+def imbalanced():
+    rng = np.random.default_rng(0)
+    y = (rng.random(300) < 0.2).astype(int)
+    return rng.normal(size=(300, 3)) * [1.0, 10.0, 0.1] + 0.7 * y[:, None] * [1.0, 10.0, 0.1], y
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scdro_comes_near_the_exact_solution(imbalanced, rate):
+    X, y = imbalanced
+    model = KLDROSpiderClassifier(radius=0.1, reg=1e-2, max_weight=1e4, tol=1e-8)
+    exact = clone(model).fit(X, y)
+    options = {"step_size": 0.3, "temperature_step_size": 0.01, "mixing": 0.1, "max_iter": 2000}
+    scdro = clone(model).set_params(solver="scdro", sampling_rate=rate, random_state=0, **options).fit(X, y)
+
+    def objective(fitted):
+        return fitted.worst_case_risk_ + 0.5 * 1e-2 * (fitted.coef_**2).sum()
+
+    gap = objective(scdro) - objective(exact)
+    assert -1e-9 < gap < (1e-6 if rate == 1.0 else 5e-3) * objective(exact)
+    assert gap <= scdro.dual_gap_ + 1e-9  # the certificate holds for whoever found the model
+    assert scdro.sample_weights_.mean() == pytest.approx(1.0, abs=1e-8)
+    assert scdro.n_iter_ == 2000 and not hasattr(scdro, "privacy_")
+    if rate < 1:
+        again = clone(scdro).fit(X, y)
+        np.testing.assert_array_equal(again.coef_, scdro.coef_)
+        assert not np.array_equal(clone(scdro).set_params(random_state=1).fit(X, y).coef_, scdro.coef_)
+
+
+def test_scdro_that_stays_far_says_so(imbalanced):
+    with pytest.warns(ConvergenceWarning, match="exact"):
+        KLDROSpiderClassifier(solver="scdro", max_iter=3, random_state=0).fit(*imbalanced)

@@ -1,6 +1,8 @@
 """The private descents against plain loops over records, with gradients formed one by one and the same noise."""
 
+import tracemalloc
 from dataclasses import replace
+from importlib.util import find_spec
 from math import ceil, exp, log, sqrt
 
 import numpy as np
@@ -10,6 +12,7 @@ from skdro.ambiguity.divergence import KL, Capped, CressieRead
 from skdro.federation import doors
 from skdro.federation.client_data import prepare
 from skdro.federation.diagnostics import Diagnosed
+from skdro.federation.divergence_batches import FullBatches, PoissonBatches
 from skdro.federation.divergence_designs import DESIGNS, KL_DESIGNS
 from skdro.federation.divergence_plan import FEEDBACK_LIMIT, noise_feedback
 from skdro.federation.divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
@@ -18,11 +21,13 @@ from skdro.federation.in_process import run
 from skdro.federation.steps.tracking import Doors, Spider
 from skdro.federation.steps.weighting import Weighting
 from skdro.losses.models import LinearModel, TanhNetwork
+from skdro.privacy import sampled_plan, subsampling
 from skdro.privacy.accounting import ACCOUNTANTS, gaussian_mu
 from skdro.privacy.ledger import check_ledger
 from skdro.privacy.noise import StreamNoise
 from skdro.privacy.plan import AGGREGATIONS
 from skdro.privacy.sensitivity import ADJACENCIES
+from skdro.privacy.subsampling import PoissonSampling
 
 SIZES = [3, 7, 5]
 T, C, S0, LAM, RADIUS = 7, 0.4, 3.0, 0.3, 0.2
@@ -33,6 +38,9 @@ LAMBDAS = (0.1, 2.0)
 SOLVERS = [*DESIGNS, *(f"kl {name}" for name in KL_DESIGNS)]
 MODELS = {"linear": LinearModel(3, 4, True), "network": TanhNetwork(2, 4, 2, True)}
 EACH_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
+# solvers whose iterations of changes may have batches of another rate
+TWO_RATES = ("storm", "double_spider", "kl recursive_spider")
+needs_extra = pytest.mark.skipif(find_spec("dp_accounting") is None, reason="needs the extra subsampling")
 EACH_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
@@ -58,10 +66,26 @@ def settings(solver, **changes):
 
 
 def designed(
-    solver, model, block, aggregation="trusted", adjacency="replace_one", epsilon=EPSILON, seed=3, **changes
+    solver,
+    model,
+    block,
+    aggregation="trusted",
+    adjacency="replace_one",
+    epsilon=EPSILON,
+    delta=DELTA,
+    seed=3,
+    batches=None,
+    **changes,
 ):
     descent, problem = settings(solver, **changes)
-    budget = Budget(epsilon, DELTA, ADJACENCIES[adjacency], AGGREGATIONS[aggregation], ACCOUNTANTS["gdp"])
+    budget = Budget(
+        epsilon,
+        delta,
+        ADJACENCIES[adjacency],
+        AGGREGATIONS[aggregation],
+        ACCOUNTANTS["gdp"],
+        batches=batches or FullBatches(),
+    )
     alpha = block.sizes / block.sizes.sum()
     start = 0.1 * np.random.default_rng(9).normal(size=model.n_parameters)
     facts = Facts(model, model.n_classes, start, block.sizes, alpha, StreamNoise(seed))
@@ -104,17 +128,35 @@ class Noisy:
     def __init__(self, block, aggregation, z, seed=3):
         self.block, self.aggregation, self.z, self.noise = block, aggregation, z, StreamNoise(seed)
 
-    def mean(self, terms, sensitivity, ratio, name, t):
+    def taken(self, terms, name, iteration):
+        """The terms of the records that take part, and what a mean is divided by, over n."""
+        return terms, 1.0
+
+    def mean(self, terms, sensitivity, ratio, name, t, iteration=None):
         """(sum_i terms_i + noise) / n, per client and then weighted by size, or once."""
         n, sigma = len(self.block.X), ratio * self.z * sensitivity
         shape = np.shape(terms[0])
+        terms, share = self.taken(terms, name, t if iteration is None else iteration)
         if self.aggregation == "trusted":
-            return (sum(terms) + sigma * self.noise(shape, clients=[0], round=t, release=name)[0]) / n
+            return (sum(terms) + sigma * self.noise(shape, clients=[0], round=t, release=name)[0]) / (n * share)
         total = 0.0
         for g in range(len(SIZES)):
             draw = self.noise(shape, clients=[g], round=t, release=name)[0]
             total += sum(terms[i] for i in range(n)[self.block.rows(g)]) + sigma * draw
-        return total / n
+        return total / (n * share)
+
+
+class NoisySamples(Noisy):
+    """The same on Poisson samples: over the expected number of records, one batch for all sums of an iteration."""
+
+    def __init__(self, block, aggregation, z, rates):
+        super().__init__(block, aggregation, z)
+        self.rates = rates
+
+    def taken(self, terms, name, iteration):
+        rate = self.rates[name.endswith("change")]
+        coins = PoissonSampling(rate).mask(self.noise, SIZES, clients=range(len(SIZES)), round=iteration)
+        return [term if coin else 0.0 * term for term, coin in zip(terms, coins, strict=True)], rate
 
 
 def z_of(n_ref, n_dif, a, epsilon=EPSILON):
@@ -122,11 +164,21 @@ def z_of(n_ref, n_dif, a, epsilon=EPSILON):
 
 
 class Loops:
-    """The solvers, written from the specification with plain loops; replace_one unless ball is 1."""
+    """The solvers, written from the specification with plain loops; replace_one unless ball is 1.
 
-    def __init__(self, model, block, aggregation, start, ball=2.0):
+    On samples, z is given (over the norm bound of one record) and every sum moves by its norm bound.
+    """
+
+    def __init__(self, model, block, aggregation, start, ball=2.0, rates=None, z=None):
         self.model, self.block, self.aggregation, self.start, self.ball = model, block, aggregation, start, ball
+        self.rates, self.z = rates, z
         self.penalised = np.array(model.penalised(), dtype=float)
+
+    def noisy(self, z):
+        if self.rates is None:
+            return Noisy(self.block, self.aggregation, z)
+        self.ball = 1.0
+        return NoisySamples(self.block, self.aggregation, self.z, self.rates)
 
     def passed(self, x):
         pairs = [loss_and_gradient(self.model, x, *row) for row in zip(self.block.X, self.block.y, strict=True)]
@@ -156,7 +208,7 @@ class Loops:
         else:
             mu = gaussian_mu(EPSILON, DELTA)
             z = sqrt(n_ref + (T - n_ref) / R**2 + shift_steps * T / KAPPA**2) / mu
-        noisy = Noisy(self.block, self.aggregation, z)
+        noisy = self.noisy(z)
         x, x_old, eta, eta_old = self.start, self.start, min(log(self.model.n_classes), ETA_MAX), None
         v, m, velocity, kept, w_old, u_old = 0.0, 0.0, 0.0, [], None, None
         for t in range(T):
@@ -164,7 +216,7 @@ class Loops:
             for j in range(shift_steps):
                 now = self.w(x, eta)
                 if t % q == 0 or shift_steps > 1:
-                    m = noisy.mean(now, S0, KAPPA, "weight", t * shift_steps + j)
+                    m = noisy.mean(now, S0, KAPPA, "weight", t * shift_steps + j, iteration=t)
                 else:
                     moved = max(np.linalg.norm(x - x_old), abs(eta - eta_old))
                     ce = min(S0, max(1e-6 * S0, CE * moved))
@@ -188,7 +240,7 @@ class Loops:
 
     def storm(self):
         z = z_of(1, T - 1, 1)
-        noisy = Noisy(self.block, self.aggregation, z)
+        noisy = self.noisy(z)
         x, x_old, eta = self.start, self.start, min(log(self.model.n_classes), ETA_MAX)
         eta_old, w_old, u_old = eta, None, None
         for t in range(T):
@@ -219,7 +271,7 @@ class Loops:
         return x
 
     def dpsgda(self):
-        noisy = Noisy(self.block, self.aggregation, z_of(T, 0, 1))
+        noisy = self.noisy(z_of(T, 0, 1))
         x, eta, velocity, kept = self.start, min(log(self.model.n_classes), ETA_MAX), 0.0, []
         q = [1.0] * len(self.block.X)
         for t in range(T):
@@ -235,7 +287,7 @@ class Loops:
         return np.mean(kept, axis=0)
 
     def erm(self):
-        noisy = Noisy(self.block, self.aggregation, z_of(T, 0, 0))
+        noisy = self.noisy(z_of(T, 0, 0))
         x, velocity, kept = self.start, 0.0, []
         for t in range(T):
             v = noisy.mean([clip(g, C) for g in self.passed(x)[1]], self.ball * C, 1.0, "gradient", t)
@@ -246,7 +298,7 @@ class Loops:
 
     def recursive(self, q, momentum=0.0, average_from=T - 1):
         n_ref = ceil(T / q)
-        noisy = Noisy(self.block, self.aggregation, z_of(n_ref, T - n_ref, 2))
+        noisy = self.noisy(z_of(n_ref, T - n_ref, 2))
         x, x_old, lam, lam_old, m, s = self.start, self.start, 0.5, 0.5, log(self.model.n_classes), 1.0
         H0, velocity, kept = max(exp(-1), S0 * log(S0)), 0.0, []
         e_old = h_old = u_old = None
@@ -389,6 +441,130 @@ def test_the_ledger_is_the_plan_and_the_plan_is_the_closed_form(solver, aggregat
             assert multiplier == pytest.approx(ratio * z, rel=1e-8)
 
 
+@needs_extra
+@EACH_SOLVER
+@pytest.mark.parametrize(("aggregation", "adjacency"), [("trusted", "replace_one"), ("local", "zero_out")])
+def test_descents_on_samples_are_the_loops(solver, aggregation, adjacency, unrounded):
+    """Batches are fresh, shared within an iteration, and divided by their expected size."""
+    model = MODELS["linear"]
+    block, rates = federation(model), (0.6, 0.4) if solver in TWO_RATES else (0.5, 0.5)
+    design, facts = designed(
+        solver, model, block, aggregation, adjacency, epsilon=20.0, batches=PoissonBatches(*rates)
+    )
+    result = fitted(design, block)
+    ball = ADJACENCIES[adjacency].ball
+    z = ball * design.plan.releases["gradient"].multiplier
+    expected = Loops(model, block, aggregation, facts.start, ball, rates, z).solve(solver)
+    np.testing.assert_allclose(result.server.model, expected, atol=1e-9)
+    full = fitted(designed(solver, model, block, aggregation, adjacency)[0], block)
+    assert np.linalg.norm(expected - full.server.model) > 0.01  # not everybody took part
+
+
+def accounted_by_hand(rounds, adjacency):
+    """Epsilon of triples (rate, noise over the norm of one record, count), without the package's adapter."""
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+
+    relation = {"replace_one": "REPLACE_ONE", "zero_out": "REPLACE_SPECIAL"}[adjacency]
+    accountant = PLDAccountant(dp.NeighboringRelation[relation], 1e-3)
+    for rate, per_norm, count in rounds:
+        accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(per_norm)), count)
+    return accountant.get_epsilon(DELTA)
+
+
+@needs_extra
+@EACH_SOLVER
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_sampled_iterations_are_accounted_as_joint_releases(solver, adjacency):
+    """One round of multiplier  z / sqrt(1 + a / kappa^2)  for each iteration, r z where changes are summed."""
+    model, epsilon = MODELS["linear"], 2.0
+    block, rates = federation(model), (0.6, 0.4) if solver in TWO_RATES else (0.5, 0.5)
+    design, _ = designed(solver, model, block, adjacency=adjacency, epsilon=epsilon, batches=PoissonBatches(*rates))
+    result = fitted(design, block)
+    check_ledger(design.plan, design.algorithm.ledger(result.server, result.states))
+    releases = design.plan.releases
+    norm = {name: planned.multiplier * ADJACENCIES[adjacency].ball for name, planned in releases.items()}
+    z = norm["gradient"]
+    for name, multiplier in norm.items():
+        ratio = (R if name.endswith("change") else 1) * (1 if name.startswith("gradient") else KAPPA)
+        assert multiplier == pytest.approx(ratio * z, rel=1e-8)
+    n_ref = ceil(T / {"double_spider": Q, "privatediff": Q, "kl recursive_spider": Q, "storm": T}.get(solver, 1))
+    a = {"erm": 0, "kl dpgd": 2, "kl recursive_spider": 2, "privatediff": J}.get(solver, 1)
+    # the weights of PrivateDiff are never summed by changes
+    changes = 1 / sqrt(1 / R**2 + a / KAPPA**2) if solver == "privatediff" else R / sqrt(1 + a / KAPPA**2)
+    rounds = [(rates[0], z / sqrt(1 + a / KAPPA**2), n_ref), (rates[1], z * changes, T - n_ref)]
+    by_hand = accounted_by_hand([each for each in rounds if each[2]], adjacency)
+    assert 0.999 * epsilon < by_hand <= epsilon * (1 + 1e-6)
+    assert design.plan.epsilon == pytest.approx(by_hand, rel=1e-6) and design.plan.epsilon <= epsilon
+    # what a record moves: its norm bound over the expected batch, doubled for a replaced one
+    expected = ADJACENCIES[adjacency].ball * C / (rates[0] * 15)
+    np.testing.assert_allclose(releases["gradient"].sensitivity, expected, rtol=1e-12)
+
+
+def replaced_records_counted_once(patch):
+    """Neither doubling: what a replaced record moves is accounted as if it were zeroed out."""
+    patch.setitem(subsampling.RELATIONS, "replace_one", "REPLACE_SPECIAL")
+
+
+def gradients_accounted_alone(patch):
+    """What the other sums of a batch tell is left out."""
+
+    def rounds(self, multipliers):
+        (name,) = [name for name in self.releases if name.startswith("gradient")]
+        return subsampling.SampledRounds(self.sampling.rate, multipliers[name], self.count)
+
+    patch.setattr(sampled_plan.Batches, "rounds", rounds)
+
+
+def initial_sums_forgotten(patch):
+    """The sums afresh with which changes begin cost nothing."""
+
+    def composed(rounds, delta, adjacency):
+        return sound([each for each in rounds if each.rate != 0.6], delta, adjacency)
+
+    sound = subsampling.composed_epsilon
+    patch.setattr(subsampling, "composed_epsilon", composed)
+
+
+@needs_extra
+@pytest.mark.parametrize("fault", [replaced_records_counted_once, gradients_accounted_alone, initial_sums_forgotten])
+def test_sampled_iterations_that_are_accounted_for_less_are_flagged(fault, monkeypatch):
+    def cost_by_hand():
+        batches = PoissonBatches(0.6, 0.4)
+        design, _ = designed("double_spider", model, block, epsilon=2.0, n_rounds=8, batches=batches)
+        z, n_ref = 2 * design.plan.releases["gradient"].multiplier, ceil(8 / Q)
+        joint = z / sqrt(1 + 1 / KAPPA**2)
+        return accounted_by_hand([(0.6, joint, n_ref), (0.4, R * joint, 8 - n_ref)], "replace_one")
+
+    model = MODELS["linear"]
+    block = federation(model)
+    assert 0.999 * 2.0 < cost_by_hand() <= 2.0 * (1 + 1e-6)
+    fault(monkeypatch)
+    subsampling._calibrated.cache_clear()
+    subsampling._composed.cache_clear()
+    assert cost_by_hand() > 1.05 * 2.0
+    subsampling._calibrated.cache_clear()
+    subsampling._composed.cache_clear()
+
+
+@needs_extra
+def test_a_sampled_baseline_has_the_golden_multiplier():
+    """Rate .01, 1000 rounds, (1, 1e-6), replaced record: noise of 2.6794 times the norm bound."""
+    model = MODELS["linear"]
+    batches = PoissonBatches(0.01, 0.01)
+    design, _ = designed("erm", model, federation(model), epsilon=1.0, delta=1e-6, n_rounds=1000, batches=batches)
+    planned = design.plan.releases["gradient"]
+    per_norm = planned.sigma[0] * 0.01 * 15 / C
+    assert per_norm <= 2.6794 * 1.001
+    assert design.plan.epsilon <= 1.0
+
+
+def test_sampled_changes_at_another_rate_need_all_sums_to_change():
+    model = MODELS["linear"]
+    with pytest.raises(ValueError, match="single number"):
+        designed("privatediff", model, federation(model), batches=PoissonBatches(0.5, 0.2))
+
+
 def afresh_too_often(tracked):
     return replace(tracked, rule=Spider(2))
 
@@ -512,3 +688,19 @@ def test_states_at_the_server_and_replies_hold_no_rows(solver):
         assert {np.size(value) for reply in replies for value in reply.values()} <= {1, model.n_parameters}
         server = algorithm.server_step(server, replies, range(3))
     assert not algorithm.finished(server)
+
+
+@EACH_SOLVER
+def test_memory_is_that_of_rows_and_hidden_units_not_of_gradients(solver):
+    """Below 8 n (p + h) numbers, where gradients one by one would take n p h: thirty times n (p + h)."""
+    n, p, h = 1000, 60, 60
+    rng = np.random.default_rng(0)
+    block = prepare(
+        rng.normal(size=(n, p)), np.arange(n) % 2, np.zeros(n, int), np.zeros(1), ClippedFrame.as_given(p, True, 1.0)
+    )
+    design, _ = designed(solver, TanhNetwork(2, p + 1, h, True), block, n_rounds=3, refresh_every=3)
+    tracemalloc.start()
+    fitted(design, block, 3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * 8 * n * (p + h)

@@ -14,8 +14,9 @@ from skdro.privacy.ledger import Release, check_ledger
 from skdro.privacy.noise import OSNoise, StreamNoise
 from skdro.privacy.plan import AGGREGATIONS, ReleaseKind
 from skdro.privacy.report import privacy_report
+from skdro.privacy.sampled_plan import Batches, poisson_plan
 from skdro.privacy.sensitivity import ADJACENCIES
-from skdro.privacy.subsampling import PoissonSampling, check_extra, poisson_plan
+from skdro.privacy.subsampling import PoissonSampling, check_extra
 
 REPLACE, ZERO = ADJACENCIES["replace_one"], ADJACENCIES["zero_out"]
 
@@ -26,10 +27,10 @@ def extra():
 
 
 def plan(rate=0.2, count=30, sensitivity=(0.1, 0.3, 0.2), **changes):
-    options = dict(
-        sampling=PoissonSampling(rate), epsilon=1.0, delta=1e-6, adjacency=REPLACE, aggregation=AGGREGATIONS["local"]
-    )
-    return poisson_plan(ReleaseKind("gradient", count), np.array(sensitivity), **options | changes)
+    options = dict(epsilon=1.0, delta=1e-6, adjacency=REPLACE, aggregation=AGGREGATIONS["local"])
+    batches = [Batches("round", PoissonSampling(rate), count, {"gradient": 1})]
+    kind = ReleaseKind("gradient", count)
+    return poisson_plan([kind], {"gradient": np.array(sensitivity)}, batches, **options | changes)
 
 
 # ---------------------------------------------------------------- the accountant

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...losses.models import Model, Records
 from ...privacy.ledger import Release
-from ..batches import FullBatch
+from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import BlockState, PrivateDescent
 from .tracking import Gradients, Scalars, Tracked
@@ -71,7 +71,7 @@ class DualWeights(PrivateDescent):
         tau, in (0, 1].
     shift_step, shift_start, shift_max : float
         lr_eta; eta starts at `shift_start` in [0, shift_max].
-    batch : FullBatch
+    batch : FullBatch or PoissonBatch
         Or another object with the same interface; every q_i moves in every iteration, whoever takes part.
     """
 
@@ -87,7 +87,7 @@ class DualWeights(PrivateDescent):
     shift_step: float
     shift_start: float
     shift_max: float
-    batch: FullBatch
+    batch: FullBatch | PoissonBatch
     exchanges: ClassVar[int] = 1
 
     def client_start_of(self, records):

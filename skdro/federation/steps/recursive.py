@@ -24,7 +24,7 @@ import numpy as np
 from ...ambiguity.divergence import KL, Capped
 from ...losses.models import Model, Records
 from ...privacy.ledger import Release
-from ..batches import FullBatch
+from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import BlockState, PrivateDescent
 from .tracking import Gradients, Scalars, Tracked
@@ -97,7 +97,7 @@ class RecursiveDescent(PrivateDescent):
     temperatures : tuple of float
         The public interval [lam0, lam1].
     temperature_start, shift_start : float
-    batch : FullBatch
+    batch : FullBatch or PoissonBatch
         Or another object with the same interface.
     """
 
@@ -113,7 +113,7 @@ class RecursiveDescent(PrivateDescent):
     temperatures: tuple[float, float]
     temperature_start: float
     shift_start: float
-    batch: FullBatch
+    batch: FullBatch | PoissonBatch
     exchanges: ClassVar[int] = 1
 
     def client_start_of(self, records):

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...losses.models import Evaluation, Model, Records
 from ...privacy.ledger import Release
-from ..batches import FullBatch
+from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import PrivateDescent
 from .tracking import Gradients, Scalars, Tracked
@@ -112,7 +112,7 @@ class ReweightedDescent(PrivateDescent):
         eta starts there, in the public interval [0, shift_max].
     shift_scale : float
         kap_e: how far the terms move with eta, relative to x.
-    batch : FullBatch
+    batch : FullBatch or PoissonBatch
         Or another object with the same interface.
     """
 
@@ -129,7 +129,7 @@ class ReweightedDescent(PrivateDescent):
     shift_start: float
     shift_max: float
     shift_scale: float
-    batch: FullBatch
+    batch: FullBatch | PoissonBatch
 
     @property
     def exchanges(self) -> int:
