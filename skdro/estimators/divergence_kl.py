@@ -141,8 +141,8 @@ class KLDROSpiderClassifier(DivergenceClassifier):
     ----------
     .. [1] Xu et al. Differentially Private Non-convex Distributionally Robust Optimization. arXiv 2602.16155,
        Algorithm 3, with a public running shift that bounds every exponential.
-    .. [2] Zhang et al. Stochastic Approximation Approaches to Group Distributionally Robust Optimization and
-       Kullback-Leibler constrained DRO: the "SCDRO" of [1]_, restated in `skdro.solvers.moving_average`.
+    .. [2] Qi, Lyu, Chan, Bai, Yang. Stochastic Constrained DRO with a Complexity Independent of Sample Size.
+       arXiv 2210.05740.
 
     Examples
     --------
