@@ -1,8 +1,9 @@
 """SCDRO without privacy: descent on mini-batches for a Kullback-Leibler ball, with moving averages.
 
-The problem is  min over x and lam >= lam0 of  lam rho + lam log mean_i exp(l_i / lam)  (Qi et al., arXiv
-2210.05740, the non-private reference of the third paper).  The ratio of two means has no unbiased estimate on a batch, so the means
-are averaged along the iterates with rate b.  All exponentials are relative to a running maximum, so none overflows:
+The problem is  min over x and lam >= lam0 of  lam rho + lam log mean_i exp(l_i / lam)  (Qi et al., arXiv 2210.05740,
+the non-private reference of the third paper).  The ratio of two means has no unbiased estimate on a batch, so the
+means are averaged along the iterates with rate b.  All exponentials are relative to a running maximum, so none
+overflows:
 
     top  <- max(top, losses of the batch),       s, and the part of lam below, are rescaled when it moves
     s    <- (1 - b) s + b mean exp((l - top) / lam)
