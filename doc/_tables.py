@@ -101,7 +101,15 @@ def api_page():
         names = [name for name in _public(module_name) if name.rpartition(".")[2] not in seen]
         seen |= {name.rpartition(".")[2] for name in names}
         if names:
-            parts += [title, "-" * len(title), "", ".. autosummary::", "   :toctree: generated", ""]
+            parts += [
+                title,
+                "-" * len(title),
+                "",
+                ".. autosummary::",
+                "   :toctree: generated",
+                "   :nosignatures:",
+                "",
+            ]
             parts += [f"   {name}" for name in sorted(names, key=str.lower)] + [""]
     return "\n".join(parts)
 

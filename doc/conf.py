@@ -21,6 +21,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a content network: hospitals read these pages too
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
