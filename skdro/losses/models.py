@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from .clipping import Factored, Terms
 from .softmax import binary_losses_and_gradient, losses_and_gradient
 
 __all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork"]
@@ -51,17 +52,11 @@ class Evaluation(Protocol):
 
     losses: np.ndarray
 
-    def gradient_norms(self) -> np.ndarray:
-        """l2 norm of each record's gradient, shape (n_records,)."""
-
     def gradient_sum(self, coefficient: np.ndarray) -> np.ndarray:
         """Sum over records of ``coefficient[i]`` times the gradient of record i, shape (n_parameters,)."""
 
-    def difference_norms(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
-        """l2 norm of ``coefficient[i] g_i - its[i] other.g_i`` for each record: accurate for tiny differences."""
-
-    def difference_sum(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
-        """Sum over records of ``coefficient[i] g_i - its[i] other.g_i``, shape (n_parameters,)."""
+    def clipped(self, weight: np.ndarray, clip_norm: float) -> Terms:
+        """Terms  clip(w_i g_i, C)  of weights >= 0 and the gradients g_i."""
 
 
 class Model(Protocol):
@@ -164,7 +159,7 @@ class LinearModel:
 
 
 @dataclass(frozen=True)
-class _LinearEvaluation:
+class _LinearEvaluation(Factored):
     """Record i has the gradient  delta_i x_i^T."""
 
     records: Records
@@ -249,7 +244,7 @@ class TanhNetwork:
 
 
 @dataclass(frozen=True)
-class _NetworkEvaluation:
+class _NetworkEvaluation(Factored):
     """Record i has the gradient  inner_i x_i^T  in W1 and  outer_i h_i^T  in W2."""
 
     records: Records
