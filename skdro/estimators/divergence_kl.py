@@ -42,6 +42,8 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         Private.
     hidden_layer_sizes : tuple, default=()
         () for a linear model, (h,) for a network with one layer of h tanh units.
+    network : skdro.torch.Network, default=None
+        A PyTorch module in place of both; `fit_intercept` adds no constant to what it sees, as it has biases.
     reg : float, default=1e-4
         Ridge on the coefficients (no intercepts); public.
     aggregation : {"local", "trusted"}, default="local"
@@ -158,6 +160,7 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         temperature_start=1.0,
         temperature_step_size=0.1,
         hidden_layer_sizes=(),
+        network=None,
         reg=1e-4,
         aggregation="local",
         adjacency="replace_one",
@@ -193,6 +196,7 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         self.temperature_start = temperature_start
         self.temperature_step_size = temperature_step_size
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.network = network
         self.reg = reg
         self.aggregation = aggregation
         self.adjacency = adjacency

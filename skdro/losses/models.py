@@ -16,7 +16,7 @@ import numpy as np
 from .clipping import Factored, Terms
 from .softmax import binary_losses_and_gradient, losses_and_gradient
 
-__all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork"]
+__all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork", "all_scores", "n_outputs"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def n_outputs(n_classes: int) -> int:
     return 1 if n_classes == 2 else n_classes
 
 
-def _all_scores(outputs):
+def all_scores(outputs: np.ndarray) -> np.ndarray:
     """Scores of all classes: a single output stands against a zero score."""
     return np.hstack([np.zeros_like(outputs), outputs]) if outputs.shape[1] == 1 else outputs
 
@@ -145,7 +145,7 @@ class LinearModel:
 
     def scores(self, parameters, X):
         """Scores of all classes, shape (n_records, n_classes)."""
-        return _all_scores(X @ self.matrix(parameters).T)
+        return all_scores(X @ self.matrix(parameters).T)
 
     def evaluate(self, parameters, records):
         """One pass over the records."""
@@ -225,7 +225,7 @@ class TanhNetwork:
     def scores(self, parameters, X):
         """Scores of all classes, shape (n_records, n_classes)."""
         h, second = self._hidden(parameters, X)
-        return _all_scores(h @ second.T)
+        return all_scores(h @ second.T)
 
     def evaluate(self, parameters, records):
         """One pass over the records, forward and back."""
