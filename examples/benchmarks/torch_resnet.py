@@ -7,7 +7,7 @@ delta = 1 / (10 n), noise once on the sum, full batches.  No weight comes from p
 Prints, and adds to the CSV as each fit ends: seconds a full-batch iteration, by the wall clock and of processor time
 (the wall clock of a core that is not shared), balanced accuracy and worst-class recall.
 
-    python examples/benchmarks/torch_resnet.py [--quick] [--records 1000] [--rounds 10] [--epsilon 5] [--csv FILE]
+    python examples/benchmarks/torch_resnet.py [--quick] [--records 600] [--rounds 6] [--epsilon 5] [--csv FILE]
 
 The data are read from the data folder (SKDRO_DATA).
 """
@@ -64,9 +64,9 @@ def main():
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="200 records, two rounds, 200 test images")
-    parser.add_argument("--records", type=int, default=1000)
-    parser.add_argument("--test-records", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--records", type=int, default=600)
+    parser.add_argument("--test-records", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--step", type=float, default=0.25)
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--epsilon", type=float, default=5.0)
