@@ -209,7 +209,7 @@ def test_a_public_start_is_what_the_factory_gives():
 @pytest.mark.parametrize(
     "estimator",
     [
-        DROSpiderClassifier(network=Network(perceptron), max_iter=60),
+        DROSpiderClassifier(network=Network(perceptron), max_iter=30),
         KLDROSpiderClassifier(network=Network(perceptron), epsilon=20.0, n_rounds=10),
     ],
     ids=["exact", "private"],
