@@ -30,6 +30,7 @@ SECTIONS = {
     "Inspection": "skdro.inspection",
     "Data sets": "skdro.datasets",
     "Flower": "skdro.flower",
+    "Networks": "skdro.torch",
     "Warnings and errors": "skdro.exceptions",
 }
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from . import __version__
 
 CORE = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "cvxpy")
-OPTIONAL = ("matplotlib", "rich", "pooch", "dp-accounting", "opendp", "flwr")
+OPTIONAL = ("matplotlib", "rich", "pooch", "dp-accounting", "opendp", "flwr", "torch")
 
 
 def installed(name: str) -> str:

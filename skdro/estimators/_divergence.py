@@ -19,7 +19,7 @@ from ..losses.models import LinearModel, Records, TanhNetwork
 from ..privacy.plan import AGGREGATIONS
 from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.reweighted import lower_bound, minimise
-from ._base import Interval, StrOptions
+from ._base import HasMethods, Interval, StrOptions
 from ._private import PrivateFederatedClassifier
 from ._private_designs import FULL_BATCH, HOLDING, check_accountant
 
@@ -48,6 +48,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         "sampling_rate": [Interval(Real, 0, 1, closed="right"), tuple, list],
         "max_weight": [Interval(Real, 1, None, closed="neither")],
         "hidden_layer_sizes": [tuple, list],
+        "network": [HasMethods(["build"]), None],
         "init_seed": [Interval(Integral, 0, None, closed="left")],
         "reg": [Interval(Real, 0, None, closed="left")],
         "step_size": [Interval(Real, 0, None, closed="neither")],
@@ -199,6 +200,10 @@ class DivergenceClassifier(PrivateFederatedClassifier):
 
     def _model(self, n_classes, n_features):
         n_columns, hidden = n_features + bool(self.fit_intercept), self._hidden_units()
+        if self.network is not None:
+            if hidden is not None:
+                raise ValueError("hidden_layer_sizes and network are two models: leave one of them out.")
+            return self.network.build(n_classes, n_features)
         if hidden is None:
             return LinearModel(n_classes, n_columns, self.fit_intercept)
         return TanhNetwork(n_classes, n_columns, int(hidden), self.fit_intercept)
@@ -301,6 +306,10 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         if design.caution is not None:
             warnings.warn(design.caution, NoiseFeedbackWarning, stacklevel=5)
         return design
+
+    def _declared(self):
+        """Weights that a network was given beforehand must be public, and the report says so."""
+        return super()._declared() if self.network is None else [*super()._declared(), "network and its start"]
 
     def _descent_settings(self):
         """Settings of the descent that only some classes have."""

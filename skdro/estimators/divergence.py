@@ -59,6 +59,8 @@ class DROSpiderClassifier(DivergenceClassifier):
         Level in (0, 1) of "kl_cvar".
     hidden_layer_sizes : tuple, default=()
         () for a linear model, (h,) for a network with one layer of h tanh units.
+    network : skdro.torch.Network, default=None
+        A PyTorch module in place of both; `fit_intercept` adds no constant to what it sees, as it has biases.
     reg : float, default=1e-4
         Ridge:  reg / 2 times the squared norm of the coefficients (no intercepts) is added; public.
     sampling_rate : float or pair of float, default=1.0
@@ -210,6 +212,7 @@ class DROSpiderClassifier(DivergenceClassifier):
         order=1.5,
         tail=0.2,
         hidden_layer_sizes=(),
+        network=None,
         reg=1e-4,
         sampling_rate=1.0,
         aggregation="local",
@@ -250,6 +253,7 @@ class DROSpiderClassifier(DivergenceClassifier):
         self.order = order
         self.tail = tail
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.network = network
         self.reg = reg
         self.sampling_rate = sampling_rate
         self.aggregation = aggregation
@@ -287,8 +291,8 @@ class DROSpiderClassifier(DivergenceClassifier):
     def _check_solver(self):
         super()._check_solver()
         if self.epsilon is None:
-            if self.divergence == "tv" and self._hidden_units() is not None:
-                raise ValueError('divergence="tv" takes a linear model: use hidden_layer_sizes=().')
+            if self.divergence == "tv" and (self._hidden_units() is not None or self.network is not None):
+                raise ValueError('divergence="tv" takes a linear model: use hidden_layer_sizes=() and network=None.')
         elif self.divergence == "tv":
             raise ValueError('divergence="tv" has weights that jump and is exact only: use epsilon=None.')
         elif self.divergence == "cressie_read" and self.order > 2:

@@ -54,6 +54,8 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         Of "scdro": share of the batch in the moving averages, in (0, 1].
     hidden_layer_sizes : tuple, default=()
         () for a linear model, (h,) for a network with one layer of h tanh units.
+    network : skdro.torch.Network, default=None
+        A PyTorch module in place of both; `fit_intercept` adds no constant to what it sees, as it has biases.
     reg : float, default=1e-4
         Ridge on the coefficients (no intercepts); public.
     sampling_rate : float or pair of float, default=1.0
@@ -185,6 +187,7 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         temperature_step_size=0.1,
         mixing=0.1,
         hidden_layer_sizes=(),
+        network=None,
         reg=1e-4,
         sampling_rate=1.0,
         aggregation="local",
@@ -222,6 +225,7 @@ class KLDROSpiderClassifier(DivergenceClassifier):
         self.temperature_step_size = temperature_step_size
         self.mixing = mixing
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.network = network
         self.reg = reg
         self.sampling_rate = sampling_rate
         self.aggregation = aggregation

@@ -13,9 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
+from .clipping import Factored, Terms
 from .softmax import binary_losses_and_gradient, losses_and_gradient
 
-__all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork"]
+__all__ = ["Evaluation", "LinearModel", "Model", "Records", "TanhNetwork", "all_scores", "n_outputs"]
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,11 @@ class Evaluation(Protocol):
 
     losses: np.ndarray
 
-    def gradient_norms(self) -> np.ndarray:
-        """l2 norm of each record's gradient, shape (n_records,)."""
-
     def gradient_sum(self, coefficient: np.ndarray) -> np.ndarray:
         """Sum over records of ``coefficient[i]`` times the gradient of record i, shape (n_parameters,)."""
 
-    def difference_norms(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
-        """l2 norm of ``coefficient[i] g_i - its[i] other.g_i`` for each record: accurate for tiny differences."""
-
-    def difference_sum(self, coefficient: np.ndarray, other: "Evaluation", its: np.ndarray) -> np.ndarray:
-        """Sum over records of ``coefficient[i] g_i - its[i] other.g_i``, shape (n_parameters,)."""
+    def clipped(self, weight: np.ndarray, clip_norm: float) -> Terms:
+        """Terms  clip(w_i g_i, C)  of weights >= 0 and the gradients g_i."""
 
 
 class Model(Protocol):
@@ -92,7 +87,7 @@ def n_outputs(n_classes: int) -> int:
     return 1 if n_classes == 2 else n_classes
 
 
-def _all_scores(outputs):
+def all_scores(outputs: np.ndarray) -> np.ndarray:
     """Scores of all classes: a single output stands against a zero score."""
     return np.hstack([np.zeros_like(outputs), outputs]) if outputs.shape[1] == 1 else outputs
 
@@ -150,7 +145,7 @@ class LinearModel:
 
     def scores(self, parameters, X):
         """Scores of all classes, shape (n_records, n_classes)."""
-        return _all_scores(X @ self.matrix(parameters).T)
+        return all_scores(X @ self.matrix(parameters).T)
 
     def evaluate(self, parameters, records):
         """One pass over the records."""
@@ -164,7 +159,7 @@ class LinearModel:
 
 
 @dataclass(frozen=True)
-class _LinearEvaluation:
+class _LinearEvaluation(Factored):
     """Record i has the gradient  delta_i x_i^T."""
 
     records: Records
@@ -230,7 +225,7 @@ class TanhNetwork:
     def scores(self, parameters, X):
         """Scores of all classes, shape (n_records, n_classes)."""
         h, second = self._hidden(parameters, X)
-        return _all_scores(h @ second.T)
+        return all_scores(h @ second.T)
 
     def evaluate(self, parameters, records):
         """One pass over the records, forward and back."""
@@ -249,7 +244,7 @@ class TanhNetwork:
 
 
 @dataclass(frozen=True)
-class _NetworkEvaluation:
+class _NetworkEvaluation(Factored):
     """Record i has the gradient  inner_i x_i^T  in W1 and  outer_i h_i^T  in W2."""
 
     records: Records

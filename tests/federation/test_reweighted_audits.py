@@ -25,7 +25,7 @@ from skdro.federation.frames import ClippedFrame
 from skdro.federation.steps import tracking
 from skdro.federation.steps.reweighted import ReweightedDescent
 from skdro.federation.steps.weighting import Weighting
-from skdro.losses import models
+from skdro.losses import clipping, models
 from skdro.losses.models import LinearModel, Records, TanhNetwork
 from skdro.privacy.accounting import ACCOUNTANTS
 from skdro.privacy.audit_statistics import (
@@ -372,7 +372,7 @@ def half_the_noise(patch):
 def changes_not_clipped(patch):
     patch.setattr(tracking.Scalars, "change", lambda self, old, rows, clip: rows @ (self.values - old.values))
     patch.setattr(
-        tracking.Gradients,
+        clipping.ClippedGradients,
         "change",
         lambda self, old, rows, clip: self.evaluation.difference_sum(
             rows * self.coefficient, old.evaluation, rows * old.coefficient
@@ -381,7 +381,7 @@ def changes_not_clipped(patch):
 
 
 def gradients_not_clipped(patch):
-    patch.setattr(tracking, "clip_coefficients", lambda weight, norms, clip_norm: weight)
+    patch.setattr(clipping, "clip_coefficients", lambda weight, norms, clip_norm: weight)
 
 
 def cap_forgotten(patch):

@@ -20,7 +20,7 @@ from ...privacy.ledger import Release
 from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import BlockState, PrivateDescent
-from .tracking import Gradients, Scalars, Tracked
+from .tracking import Scalars, Tracked
 from .weighting import Weighting
 
 __all__ = ["ClientState", "DualWeights", "ServerState"]
@@ -104,9 +104,7 @@ class DualWeights(PrivateDescent):
             evaluation, rows = self.model.evaluate(x, client.records), all_rows[block.rows(g)]
             dual = client.dual + self.dual_step * (self.weighting.weights(evaluation.losses, shift) - client.dual)
             weights[g] = self.weights.exact(Scalars(dual), None, rows, t, 0.0)
-            gradients[g] = self.gradients.exact(
-                Gradients.clipped(evaluation, dual, self.clip_norm), None, rows, t, 0.0
-            )
+            gradients[g] = self.gradients.exact(evaluation.clipped(dual, self.clip_norm), None, rows, t, 0.0)
             clients.append(replace(client, dual=dual))
         when = {"t": t, "draw": t, "clip": 0.0}
         weights, ledger = self.from_clients(self.weights, weights, state.ledger, block, **when)

@@ -27,7 +27,7 @@ from ...privacy.ledger import Release
 from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import BlockState, PrivateDescent
-from .tracking import Gradients, Scalars, Tracked
+from .tracking import Scalars, Tracked
 
 __all__ = ["ClientState", "RecursiveDescent", "ServerState"]
 
@@ -125,7 +125,7 @@ class RecursiveDescent(PrivateDescent):
         evaluation = self.model.evaluate(x, records)
         a = np.clip((evaluation.losses - shift) / temperature, -1e300, log(self.max_weight))
         e = np.exp(a)
-        gradients = Gradients.clipped(evaluation, e, self.clip_norm)
+        gradients = evaluation.clipped(e, self.clip_norm)
         # a e -> 0 as a -> -infinity
         return dict(zip(MEANS, (Scalars(e), Scalars(np.where(e > 0, a * e, 0.0)), gradients), strict=True))
 

@@ -23,12 +23,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...losses.clipping import Terms
 from ...losses.models import Evaluation, Model, Records
 from ...privacy.ledger import Release
 from ..batches import FullBatch, PoissonBatch
 from .iterates import Iterates, ModelStep, bounded
 from .private_descent import PrivateDescent
-from .tracking import Gradients, Scalars, Tracked
+from .tracking import Scalars, Tracked
 from .weighting import EqualWeights, Weighting
 
 __all__ = ["ClientState", "ReweightedDescent", "ServerState"]
@@ -46,7 +47,7 @@ class ClientState:
     rows: np.ndarray | None = None
     evaluation: Evaluation | None = None
     weights: Scalars | None = None
-    gradients: Gradients | None = None
+    gradients: Terms | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class ReweightedDescent(PrivateDescent):
         sums, clients = np.empty((block.n_clients, self.model.n_parameters)), []
         for g, client in enumerate(state.clients):
             weight = self.weighting.weights(client.evaluation.losses, shift)
-            terms = Gradients.clipped(client.evaluation, weight, self.clip_norm)
+            terms = client.evaluation.clipped(weight, self.clip_norm)
             sums[g] = self.gradients.exact(terms, client.gradients, client.rows, t, clip)
             clients.append(replace(client, gradients=terms))
         return self._released(self.gradients, sums, replace(state, clients=clients), block, broadcast, clip)

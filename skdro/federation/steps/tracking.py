@@ -18,17 +18,13 @@ from typing import Protocol
 
 import numpy as np
 
-from ...losses.models import Evaluation
+from ...losses.clipping import Terms
 from ...privacy.reweighting_sensitivity import mixed_sum
 
-__all__ = ["Doors", "Gradients", "Mix", "Rule", "Scalars", "Spider", "Storm", "Tracked", "clip_coefficients"]
+__all__ = ["Doors", "Mix", "Rule", "Scalars", "Spider", "Storm", "Tracked"]
 
 FLOOR = 1e-6
-"""Clips of changes stay above this share of the bound of a term, and terms are clipped to 1 - FLOOR of their clip."""
-
-
-NEGLIGIBLE = 1e-150
-"""Norms below this need no clip, and dividing by less might overflow."""
+"""Clips of changes stay above this share of the bound of a term; changes stay below 1 - FLOOR of their clip."""
 
 
 @dataclass(frozen=True)
@@ -72,25 +68,6 @@ class Storm:
         return Mix(1.0 - self.beta, self.beta, 1.0 - self.beta) if t else AFRESH
 
 
-def clip_coefficients(weight: np.ndarray, norms: np.ndarray, clip_norm: float) -> np.ndarray:
-    """Coefficients a_i with  a_i g_i = clip(w_i g_i, C),  that is  w_i min(1, C / (w_i ||g_i||)).
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n_records,)
-        w_i >= 0.
-    norms : ndarray of shape (n_records,)
-        ||g_i||.
-    clip_norm : float
-
-    Examples
-    --------
-    >>> clip_coefficients(np.array([0.5, 2.0, 3.0]), np.array([1.0, 4.0, 0.0]), 1.0)
-    array([0.5 , 0.25, 3.  ])
-    """
-    return np.minimum(weight, clip_norm / np.maximum(norms, NEGLIGIBLE))
-
-
 @dataclass(frozen=True)
 class Scalars:
     """Terms that are numbers, shape (n_records,)."""
@@ -103,31 +80,7 @@ class Scalars:
 
     def change(self, old: "Scalars", rows: np.ndarray, clip: float) -> float:
         """Sum of  rows_i clip(c_i - c'_i)."""
-        inside = clip * (1.0 - FLOOR)
-        return rows @ np.clip(self.values - old.values, -inside, inside)
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Terms that are gradients, scaled by coefficients (which hold weight and clip); never formed one by one."""
-
-    evaluation: Evaluation
-    coefficient: np.ndarray
-
-    @classmethod
-    def clipped(cls, evaluation: Evaluation, weight: np.ndarray, clip_norm: float) -> "Gradients":
-        """Terms  clip(w_i g_i, C)."""
-        return cls(evaluation, clip_coefficients(weight, evaluation.gradient_norms(), clip_norm))
-
-    def total(self, rows: np.ndarray) -> np.ndarray:
-        """Sum of  rows_i c_i,  shape (n_parameters,)."""
-        return self.evaluation.gradient_sum(rows * self.coefficient)
-
-    def change(self, old: "Gradients", rows: np.ndarray, clip: float) -> np.ndarray:
-        """Sum of  rows_i clip(c_i - c'_i),  shape (n_parameters,)."""
-        norms = self.evaluation.difference_norms(self.coefficient, old.evaluation, old.coefficient)
-        share = rows * clip_coefficients(np.ones(len(rows)), norms, clip * (1.0 - FLOOR))
-        return self.evaluation.difference_sum(share * self.coefficient, old.evaluation, share * old.coefficient)
+        return rows @ np.clip(self.values - old.values, -clip, clip)
 
 
 @dataclass(frozen=True)
@@ -175,11 +128,12 @@ class Tracked:
         """`clip` within its range: what a client makes of the broadcast."""
         return float(np.clip(clip, FLOOR * self.bound, self.widest))
 
-    def exact(self, terms, old, rows: np.ndarray, t: int, clip: float) -> float | np.ndarray:
+    def exact(self, terms: Terms, old: Terms | None, rows: np.ndarray, t: int, clip: float) -> float | np.ndarray:
         """What iteration t sums over the records of one client; `old` terms may be None where no change is asked."""
         mix = self.rule.mix(t)
         total = mix.fresh * terms.total(rows) if mix.fresh else 0.0
-        return total + mix.changed * terms.change(old, rows, clip) if mix.changed else total
+        inside = clip * (1.0 - FLOOR)
+        return total + mix.changed * terms.change(old, rows, inside) if mix.changed else total
 
     def release(self, doors: Doors, exact: np.ndarray, ledger, *, index, t: int, round: int, clip: float, largest):
         """What iteration t lets out of these exact sums, shape (n_draws, ...), through the doors of one end.
