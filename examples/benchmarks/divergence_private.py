@@ -49,11 +49,11 @@ SOLVERS = {
     "dpgd": PLAIN,
     "erm": PLAIN,
     "dpsgda": PLAIN,
-    "storm": {"n_rounds": 30, "step": 32.0, "clip_norm": 1.0, "momentum": 0.0},
+    "storm": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
     "double_spider": {"n_rounds": 30, "step": 32.0, "clip_norm": 1.0, "momentum": 0.0},
-    "privatediff": {"n_rounds": 30, "step": 32.0, "clip_norm": 1.0, "momentum": 0.0},
+    "privatediff": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
     "kl dpgd": {"n_rounds": 30, "step": 4.0, "clip_norm": 2.0, "momentum": 0.9},
-    "kl recursive_spider": {"n_rounds": 30, "step": 32.0, "clip_norm": 1.0, "momentum": 0.0},
+    "kl recursive_spider": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
 }
 # the default of a class, and what it is compared with
 RIVALS = {
