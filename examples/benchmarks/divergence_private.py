@@ -13,9 +13,10 @@ and kl dpgd) and each solver beside them with p values corrected by Holm over a 
 
     python examples/benchmarks/divergence_private.py [--quick] [--data digits mnist fashion] [--model linear network]
                                                      [--runs 10] [--jobs 2] [--keep runs.csv] [--markdown]
+                                                     [--exact]
 
 MNIST and Fashion-MNIST are read from the data folder (SKDRO_DATA).  With --keep every run is written to a file as it
-ends, and a later call goes on from there.
+ends, and a later call goes on from there.  --exact prints what the linear models reach without privacy instead.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from divergence_engine import DELTA_SHARE, fit_parameters, gradient_norm, public_frame
+from divergence_engine import DELTA_SHARE, RIDGE, fit_parameters, gradient_norm, public_frame
 from joblib import Parallel, delayed
 from scipy.stats import t as student
 from sklearn.datasets import load_digits
@@ -37,13 +38,15 @@ from sklearn.model_selection import train_test_split
 from skdro.ambiguity.divergence import Capped, CressieRead
 from skdro.ambiguity.reweighting import KLBall, Penalised
 from skdro.datasets import make_imbalanced
-from skdro.losses.models import Records
+from skdro.losses.models import LinearModel, Records
+from skdro.solvers.reweighted import minimise
 
 POSITIVE, RATIOS, EPSILONS = [5, 6, 7, 8, 9], (0.2, 0.1), (0.5, 1.0, 5.0, 10.0)
 MOST_ROWS = {"linear": 4000, "network": 2000}  # a random part of what is longer
 METRICS = ("balanced accuracy", "AUC", "worst recall", "gradient norm")
 CHI2 = Penalised(Capped(CressieRead(2.0), 10.0), 1.0)
 BALL = KLBall(0.5, 0.1, 10.0)
+EXACT = {"ERM": Penalised(Capped(CressieRead(2.0), 10.0), 1e6), "chi-square": CHI2, "Kullback-Leibler ball": BALL}
 PLAIN = {"n_rounds": 30, "step": 8.0, "clip_norm": 1.0, "momentum": 0.9}
 SOLVERS = {
     "dpgd": PLAIN,
@@ -131,14 +134,40 @@ def one_run(cell, seed, solvers):
     for solver in solvers:
         steps = SOLVERS[solver]
         _, *fit = fit_parameters(X, y, solver, cell.epsilon, DELTA_SHARE / len(X), seed, cell.model, **steps)
-        model, parameters = fit
-        scores = model.scores(parameters, entered)
-        logit = scores[:, 1] - scores[:, 0]
-        recalls = recall_score(y_test, logit > 0, average=None)
-        norm = gradient_norm(weights_of(solver), model, parameters, records)
-        metrics = [100 * recalls.mean(), 100 * roc_auc_score(y_test, logit), 100 * recalls.min(), norm]
-        rows.append([*_key(cell, seed, solver), len(X), *metrics])
+        norm = gradient_norm(weights_of(solver), *fit, records)
+        rows.append([*_key(cell, seed, solver), len(X), *rated(*fit, entered, y_test), norm])
     return rows
+
+
+def rated(model, parameters, entered, y_test):
+    """All metrics but the norm of the gradient, in %."""
+    scores = model.scores(parameters, entered)
+    logit = scores[:, 1] - scores[:, 0]
+    recalls = recall_score(y_test, logit > 0, average=None)
+    return [100 * recalls.mean(), 100 * roc_auc_score(y_test, logit), 100 * recalls.min()]
+
+
+def exact_run(cell, seed):
+    """Metrics of the exact linear solutions without privacy, on the same rows: what the noisy ones approach."""
+    X, y, X_test, y_test = task_of(cell, seed)
+    frame = public_frame(X.shape[1])
+    records, entered = Records.of(frame.enter(X), y), frame.enter(X_test)
+    model = LinearModel(2, X.shape[1] + 1, True)
+    ridge = RIDGE * model.penalised()
+    solved = [
+        minimise(model, records, risk, ridge, np.zeros(model.n_parameters), tol=1e-6, max_iter=1000).parameters
+        for risk in EXACT.values()
+    ]
+    return [rated(model, parameters, entered, y_test) for parameters in solved]
+
+
+def print_exact(data, n_runs):
+    """Mean metrics of the exact solutions for each share of positives."""
+    for ratio in RATIOS:
+        means = np.mean([exact_run(Cell("linear", data, ratio, np.inf), seed) for seed in range(n_runs)], axis=0)
+        for problem, values in zip(EXACT, means, strict=True):
+            shown = ", ".join(f"{metric} {value:.1f}" for metric, value in zip(METRICS, values, strict=False))
+            print(f"{data}, linear, positives {ratio:g}, exact and not private, {problem}: {shown}", flush=True)
 
 
 def _key(cell, seed, solver):
@@ -210,12 +239,16 @@ def compare(found):
     return [(*row, p) for row, p in zip(rows, holm(np.array([row[-1] for row in rows])), strict=True)]
 
 
+def is_exception(gap, error, p):
+    """Whether a default is behind by more than two standard errors and by Holm's p."""
+    return gap < -2 * error and p < 0.05
+
+
 def print_cell(cell, size, table):
     """Means and deviations of one cell."""
     n_runs = len(table["dpgd"])
-    print(
-        f"\n{cell.data}, {cell.model}, positives {cell.ratio:g}, epsilon {cell.epsilon:g}, n = {size}, {n_runs} runs"
-    )
+    task = f"{cell.data}, {cell.model}, positives {cell.ratio:g}, epsilon {cell.epsilon:g}"
+    print(f"\n{task}, n = {size}, {n_runs} runs")
     print(f"{'':22s}" + "".join(f"{metric:>20s}" for metric in METRICS))
     for solver, values in table.items():
         means, deviations = values.mean(axis=0), values.std(axis=0, ddof=1)
@@ -225,33 +258,50 @@ def print_cell(cell, size, table):
 
 
 def print_comparisons(found):
-    """Paired differences of a data set and model, and what of it is against a default."""
+    """Paired differences of a data set and model, and what of it is against a default; the rows of `compare`."""
     rows = compare(found)
     print("\nbalanced accuracy of a default minus that of ... (standard error; Holm's p)")
     for cell, default, rival, gap, error, _, p in rows:
-        mark = "  <- deficit" if gap < -2 * error and p < 0.05 else ""
+        mark = "  <- deficit" if is_exception(gap, error, p) else ""
         where = f"{cell.data} {cell.model} positives {cell.ratio:g} epsilon {cell.epsilon:4g}"
         print(f"  {where} {default:8s} - {rival:22s}{gap:7.1f} ({error:.1f}; {p:.3f}){mark}")
     against = [row for row in rows if row[3] < -2 * row[4]]
     kept = sum(row[-1] < 0.05 for row in against)
     print(f"deficits beyond 2 standard errors: {len(against)} of {len(rows)}; {kept} of them by Holm", flush=True)
+    return rows
 
 
-def print_markdown(found):
-    """Balanced accuracy, then the other metrics, as tables of a page."""
+def print_markdown(found, comparisons):
+    """Tables of a page: balanced accuracy, the other metrics, the default beside ERM, and the exceptions."""
     epsilons = sorted({cell.epsilon for cell in found})
-    tasks = sorted({(list(DATA).index(cell.data), -cell.ratio) for cell in found})
-    for metrics in ([0], [1, 2, 3]):
-        names = " / ".join(METRICS[m] for m in metrics)
-        print(f"\n| {names} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " |")
+    tasks = sorted(
+        {(cell.data, cell.ratio) for cell in found}, key=lambda task: (list(DATA).index(task[0]), -task[1])
+    )
+
+    def tables(task):
+        return [next(found[c] for c in found if (c.data, c.ratio, c.epsilon) == (*task, eps)) for eps in epsilons]
+
+    def header(title):
+        print(f"\n| {title} | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " |")
         print("| --- |" + " --- |" * len(epsilons))
-        for (data, ratio), solver in product(tasks, SOLVERS):
-            texts = []
-            for epsilon in epsilons:
-                cell = next(c for c in found if (c.data, c.ratio, c.epsilon) == (list(DATA)[data], -ratio, epsilon))
-                values = found[cell][solver]
-                texts.append(" / ".join(_text(values[:, m], m, len(metrics) == 1) for m in metrics))
-            print(f"| {list(DATA)[data]} {-ratio:g}, {solver} | " + " | ".join(texts) + " |")
+
+    for metrics in ([0], [1, 2, 3]):
+        header(" / ".join(METRICS[m] for m in metrics))
+        for task, solver in product(tasks, SOLVERS):
+            cells = [
+                " / ".join(_text(table[solver][:, m], m, len(metrics) == 1) for m in metrics)
+                for table in tables(task)
+            ]
+            print(f"| {task[0]} {task[1]:g}, {solver} | " + " | ".join(cells) + " |")
+    for metric in (0, 2):
+        header(f"{METRICS[metric]}, dpgd - erm")
+        for task in tasks:
+            gaps = [paired(table["dpgd"][:, metric], table["erm"][:, metric]) for table in tables(task)]
+            print(f"| {task[0]} {task[1]:g} | " + " | ".join(f"{gap:+.1f} ({se:.1f})" for gap, se, _ in gaps) + " |")
+    for cell, default, rival, gap, error, _, p in comparisons:
+        if is_exception(gap, error, p):
+            where = f"{cell.data} {cell.ratio:g}, {cell.model}, epsilon {cell.epsilon:g}"
+            print(f"* {where}: {default} - {rival} {gap:.1f} ({error:.1f})")
 
 
 def _text(values, metric, with_deviation):
@@ -270,12 +320,17 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="file of runs to go on from and to write to")
     parser.add_argument("--markdown", action="store_true", help="print the tables of a finished study for a page")
+    parser.add_argument("--exact", action="store_true", help="only the exact linear solutions, not private")
     options = parser.parse_args()
+    if options.exact:
+        for data in options.data:
+            print_exact(data, options.runs)
+        return
     n_runs = 2 if options.quick else options.runs
     budgets = [(0.2, 1.0), (0.2, 5.0)] if options.quick else list(product(RATIOS, EPSILONS))
     runs = Runs(options.keep)
     for kind in options.model:
-        family = {}
+        family, comparisons = {}, []
         for data in options.data:
             found = {}
             for budget in budgets:
@@ -283,10 +338,10 @@ def main():
                 runs.complete(cell, n_runs, options.jobs)
                 size, found[cell] = runs.table(cell, n_runs)
                 print_cell(cell, size, found[cell])
-            print_comparisons(found)
+            comparisons += print_comparisons(found)
             family |= found
         if options.markdown:
-            print_markdown(family)
+            print_markdown(family, comparisons)
 
 
 if __name__ == "__main__":
