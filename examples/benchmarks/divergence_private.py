@@ -3,9 +3,9 @@
 Digits, MNIST and Fashion-MNIST (14 x 14) as "class 5 or more", positives made rare in training, test sets balanced;
 epsilon .5, 1, 5, 10 with delta = 1 / (10 n), replace-one, noise once on the sum.  Chi-square with penalty 1 and a
 Kullback-Leibler ball of radius .5; rows in [0, 1], clipped to norm one with the constant.  Steps, clips and
-iterations were chosen on simulated data (choose_divergence_steps.py), one setting a solver for all epsilon, data and
-models; private ERM with the same care.  Of longer training sets a random, stratified part is used: 4000 rows for
-linear models, 2000 for networks.
+iterations were chosen on simulated data (choose_divergence_steps.py), one setting a solver and kind of model for all
+epsilon and data; private ERM with the same care.  Of longer training sets a random, stratified part is used: 4000
+rows for linear models, 2000 for networks.
 
 Prints mean and standard deviation over the runs of balanced accuracy, AUC, worst-class recall (in %) and the norm of
 the gradient of what the solver minimises, then the paired differences in balanced accuracy between the defaults (dpgd
@@ -47,16 +47,30 @@ METRICS = ("balanced accuracy", "AUC", "worst recall", "gradient norm")
 CHI2 = Penalised(Capped(CressieRead(2.0), 10.0), 1.0)
 BALL = KLBall(0.5, 0.1, 10.0)
 EXACT = {"ERM": Penalised(Capped(CressieRead(2.0), 10.0), 1e6), "chi-square": CHI2, "Kullback-Leibler ball": BALL}
-PLAIN = {"n_rounds": 30, "step": 8.0, "clip_norm": 1.0, "momentum": 0.9}
-SOLVERS = {
-    "dpgd": PLAIN,
-    "erm": PLAIN,
-    "dpsgda": PLAIN,
-    "storm": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
-    "double_spider": {"n_rounds": 30, "step": 32.0, "clip_norm": 1.0, "momentum": 0.0},
-    "privatediff": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
-    "kl dpgd": {"n_rounds": 30, "step": 4.0, "clip_norm": 2.0, "momentum": 0.9},
-    "kl recursive_spider": {"n_rounds": 30, "step": 16.0, "clip_norm": 2.0, "momentum": 0.0},
+SOLVERS = ("dpgd", "erm", "dpsgda", "storm", "double_spider", "privatediff", "kl dpgd", "kl recursive_spider")
+
+
+def _plain(n_rounds, step, clip_norm):
+    return {"n_rounds": n_rounds, "step": step, "clip_norm": clip_norm, "momentum": 0.9}
+
+
+def _changing(step, clip_norm):
+    return {"n_rounds": 30, "step": step, "clip_norm": clip_norm, "momentum": 0.0}
+
+
+SETTINGS = {
+    "linear": {
+        **dict.fromkeys(("dpgd", "erm", "dpsgda"), _plain(30, 8.0, 1.0)),
+        "kl dpgd": _plain(30, 4.0, 2.0),
+        "double_spider": _changing(32.0, 1.0),
+        **dict.fromkeys(("storm", "privatediff", "kl recursive_spider"), _changing(16.0, 2.0)),
+    },
+    "network": {
+        **dict.fromkeys(("dpgd", "erm", "dpsgda"), _plain(60, 1.0, 1.0)),
+        "kl dpgd": _plain(60, 0.5, 2.0),
+        "double_spider": _changing(32.0, 1.0),
+        **dict.fromkeys(("storm", "privatediff", "kl recursive_spider"), _changing(4.0, 2.0)),
+    },
 }
 # the default of a class, and what it is compared with
 RIVALS = {
@@ -132,7 +146,7 @@ def one_run(cell, seed, solvers):
     records, entered = Records.of(frame.enter(X), y), frame.enter(X_test)
     rows = []
     for solver in solvers:
-        steps = SOLVERS[solver]
+        steps = SETTINGS[cell.model][solver]
         _, *fit = fit_parameters(X, y, solver, cell.epsilon, DELTA_SHARE / len(X), seed, cell.model, **steps)
         norm = gradient_norm(weights_of(solver), *fit, records)
         rows.append([*_key(cell, seed, solver), len(X), *rated(*fit, entered, y_test), norm])
@@ -172,7 +186,7 @@ def print_exact(data, n_runs):
 
 def _key(cell, seed, solver):
     """What a run is found by: a file knows which setting it was run with."""
-    return (*astuple(cell), seed, solver, *SOLVERS[solver].values())
+    return (*astuple(cell), seed, solver, *SETTINGS[cell.model][solver].values())
 
 
 class Runs:
