@@ -10,7 +10,7 @@ from skdro.federation.divergence_designs import DESIGNS, KL_DESIGNS
 from skdro.federation.divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
-from skdro.losses.models import LinearModel, Records, TanhNetwork
+from skdro.losses.models import LinearModel, TanhNetwork
 from skdro.privacy.accounting import ACCOUNTANTS
 from skdro.privacy.ledger import check_ledger
 from skdro.privacy.noise import StreamNoise
@@ -19,6 +19,7 @@ from skdro.privacy.sensitivity import ADJACENCIES
 
 DELTA_SHARE = 0.1  # delta = 1 / (10 n)
 N_HIDDEN = 16
+RIDGE = 1e-4  # that of the classifiers
 TABLE = {**DESIGNS, **{f"kl {name}": design for name, design in KL_DESIGNS.items()}}
 CHI2 = Ambiguity(Capped(CressieRead(2.0), 10.0), penalty=1.0)
 KL_BALL = KLBallSettings(radius=0.5)
@@ -31,14 +32,19 @@ def model_of(kind, n_columns):
     return TanhNetwork(2, n_columns, N_HIDDEN, True)
 
 
+def public_frame(n_features):
+    """Rows in [0, 1] as they are, clipped to norm one with the constant."""
+    return ClippedFrame.as_given(n_features, True, 1.0)
+
+
 def fit_parameters(X, y, solver, epsilon, delta, seed, kind="linear", **descent):
-    """Frame, model and parameters of a private fit on rows in [0, 1], clipped to norm one with the constant."""
-    frame = ClippedFrame.as_given(X.shape[1], True, 1.0)
+    """Frame, model and parameters of a private fit."""
+    frame = public_frame(X.shape[1])
     model = model_of(kind, X.shape[1] + 1)
     block = prepare(X, y, np.zeros(len(X), dtype=int), np.zeros(1), frame)
     budget = Budget(epsilon, delta, ADJACENCIES["replace_one"], AGGREGATIONS["trusted"], ACCOUNTANTS["gdp"])
     facts = Facts(model, 2, model.start(np.random.default_rng(seed)), block.sizes, np.ones(1), StreamNoise(seed))
-    steps = Descent(**descent)
+    steps = Descent(ridge=RIDGE, **descent)
     design = TABLE[solver](budget, steps, KL_BALL if solver.startswith("kl") else CHI2, facts)
     algorithm = design.algorithm
     with warnings.catch_warnings():
@@ -59,7 +65,7 @@ def fit_model(*args, **kwargs):
     return logits
 
 
-def gradient_norm(worst_case, frame, model, parameters, X, y):
-    """Norm of the gradient of the worst-case (or mean) loss on the training rows; not private, for the table only."""
-    evaluation = model.evaluate(parameters, Records.of(frame.enter(X), y))
-    return float(np.linalg.norm(evaluation.gradient_sum(worst_case(evaluation.losses)) / len(X)))
+def gradient_norm(worst_case, model, parameters, records):
+    """Norm of the gradient of the worst-case (or mean) loss of `records`; not private, for the table only."""
+    evaluation = model.evaluate(parameters, records)
+    return float(np.linalg.norm(evaluation.gradient_sum(worst_case(evaluation.losses)) / len(records.y)))
