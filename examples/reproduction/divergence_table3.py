@@ -28,13 +28,21 @@ from skdro import DROSpiderClassifier, KLDROSpiderClassifier
 
 EPSILONS = (0.5, 1.0, 5.0, 10.0)
 COMMON = {"hidden_layer_sizes": (32,), "aggregation": "trusted"}
+PLAIN = {**COMMON, "n_rounds": 60, "clip_norm": 1.0, "momentum": 0.9, "step_size": 1.0}
+CHANGING = {**COMMON, "n_rounds": 30}
 SOLVERS = {
-    "DP-SGDA": DROSpiderClassifier(divergence="kl", solver="dpsgda", **COMMON),
-    "PrivateDiff": DROSpiderClassifier(divergence="kl", solver="privatediff", **COMMON),
-    "DP Double-SPIDER": DROSpiderClassifier(divergence="kl", solver="double_spider", **COMMON),
-    "DP Recursive-SPIDER": KLDROSpiderClassifier(radius=0.5, solver="recursive_spider", **COMMON),
-    "default (plain descent)": DROSpiderClassifier(divergence="kl", **COMMON),
-    "private ERM": DROSpiderClassifier(divergence="kl", solver="erm", **COMMON),
+    "DP-SGDA": DROSpiderClassifier(divergence="kl", solver="dpsgda", **PLAIN),
+    "PrivateDiff": DROSpiderClassifier(
+        divergence="kl", solver="privatediff", step_size=4.0, clip_norm=2.0, **CHANGING
+    ),
+    "DP Double-SPIDER": DROSpiderClassifier(
+        divergence="kl", solver="double_spider", step_size=32.0, clip_norm=1.0, **CHANGING
+    ),
+    "DP Recursive-SPIDER": KLDROSpiderClassifier(
+        radius=0.5, solver="recursive_spider", step_size=4.0, clip_norm=2.0, **CHANGING
+    ),
+    "default (plain descent)": DROSpiderClassifier(divergence="kl", **PLAIN),
+    "private ERM": DROSpiderClassifier(divergence="kl", solver="erm", **PLAIN),
 }
 FREE = "not private, exact"
 PAPER = {
