@@ -83,7 +83,7 @@ def main():
     """Run, compare, draw."""
     args = options(__doc__)
     study = Study("divergence_table3", args)
-    seeds, epsilons = (range(2), EPSILONS[1:3]) if args.quick else (range(5), EPSILONS)
+    seeds, epsilons = (range(2), EPSILONS[1:3]) if args.quick else (range(args.seeds or 5), EPSILONS)
     tasks = list(PAPER)[:1] if args.quick else list(PAPER)
     jobs = [*itertools.product(tasks, SOLVERS, epsilons, seeds), *itertools.product(tasks, [FREE], [0.0], seeds)]
     names = ("data", "solver", "epsilon", "seed")

@@ -52,7 +52,7 @@ def metric(epsilon, delta, seed, quick):
 def main():
     """Run, check the claims, draw."""
     args = options(__doc__)
-    study, seeds = Study("figure2", args), range(2 if args.quick else 10)
+    study, seeds = Study("figure2", args), range(2 if args.quick else args.seeds or 10)
     deltas = DELTAS[1:2] if args.quick else DELTAS
     for seed in seeds:
         pump_study(seed, args.quick)

@@ -87,7 +87,7 @@ def main():
     """Run one after another, so that times are comparable; compare, draw."""
     args = options(__doc__)
     args.jobs = 1
-    study, seeds = Study("figure3", args), range(1 if args.quick else 5)
+    study, seeds = Study("figure3", args), range(1 if args.quick else args.seeds or 5)
     sizes = {"fixed total": CLIENTS, "fixed local": CLIENTS, "classes": CLASSES}
     if args.quick:
         sizes = {panel: values[:: len(values) - 1] for panel, values in sizes.items()}

@@ -67,7 +67,7 @@ def main():
     """Run, compare, draw."""
     args = options(__doc__)
     study = Study("membership_table2", args)
-    seeds, epsilons = (range(2), (0.1, 10.0)) if args.quick else (range(5), EPSILONS)
+    seeds, epsilons = (range(2), (0.1, 10.0)) if args.quick else (range(args.seeds or 5), EPSILONS)
     jobs = itertools.product(SOLVERS, epsilons, seeds)
     rows = study.run(attack, [dict(zip(("solver", "epsilon", "seed"), job, strict=True)) for job in jobs])
     tables = {

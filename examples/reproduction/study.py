@@ -30,6 +30,7 @@ def options(doc, **more):
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few seeds and settings, at most five minutes")
     parser.add_argument("--fresh", action="store_true", help="forget the runs that are there")
+    parser.add_argument("--seeds", type=int, help="seeds of the full form, fewer than it has")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     for name, settings in more.items():
         parser.add_argument(f"--{name}", **settings)
@@ -106,7 +107,9 @@ class Study:
         path = self.path("_summary.csv")
         lines = [
             f"# {title}",
-            f"# command: python examples/reproduction/{Path(sys.argv[0]).name}" + " --quick" * self.args.quick,
+            f"# command: python examples/reproduction/{Path(sys.argv[0]).name}"
+            + " --quick" * self.args.quick
+            + (f" --seeds {self.args.seeds}" if self.args.seeds else ""),
             f"# date: {date.today().isoformat()}",
             f"# versions: skdro {skdro.__version__}, python {platform.python_version()}, "
             + ", ".join(f"{name} {version(name)}" for name in PACKAGES),

@@ -173,7 +173,7 @@ def main():
         choose(args)
         return
     study = Study("table1", args)
-    seeds, draws = (range(2), range(1)) if args.quick else (range(10), range(3))
+    seeds, draws = (range(2), range(1)) if args.quick else (range(args.seeds or 10), range(3))
     datasets = [name for name in LOADERS if not (args.quick and name == "Dermatology")]
     quick_exact = [m for m in EXACT if not (args.quick and m == "OvA Fed DRO")]
     jobs = [{"method": m, "data": d, "seed": s} for d in datasets[::-1] for m in quick_exact for s in seeds]

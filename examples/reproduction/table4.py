@@ -64,7 +64,7 @@ def main():
         choose(args)
         return
     study = Study("table4", args)
-    rows = study.run(macro_recall, jobs_of(CHOSEN.items(), range(2 if args.quick else 10)))
+    rows = study.run(macro_recall, jobs_of(CHOSEN.items(), range(2 if args.quick else args.seeds or 10)))
     scores = {
         (method, regime): rows.loc[(rows["method"] == method) & (rows["regime"] == regime), "recall"].to_numpy()
         for method, regime in itertools.product(CLASSES, REGIMES)
