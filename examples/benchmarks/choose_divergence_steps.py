@@ -12,7 +12,7 @@ clip norm, then the best of these with 60 and with 100 iterations at the same st
 descents with momentum .9 first and then .8 too.  Prints the mean balanced accuracy over tasks, epsilon .5 and 5 and
 the runs, best settings first; then what the best of them reaches in each task and epsilon beside the best setting of
 that cell.  Linear models were chosen on all three tasks, networks on shapes; where more iterations gained less than
-the noise of this search (one point and a half), fewer were taken.
+the noise of this search (about two points), fewer were taken.
 
     python examples/benchmarks/choose_divergence_steps.py [--runs 2] [--solvers dpgd erm ...] [--tasks shapes]
 """

@@ -161,8 +161,9 @@ class DROSpiderClassifier(DivergenceClassifier):
 
     Notes
     -----
-    Variance reduction is not expected to pay at equal, exact privacy: "double_spider", "storm" and "privatediff" are
-    there for fidelity; the default is plain descent (``examples/benchmarks/divergence_private.py`` compares).
+    Variance reduction rarely pays at equal, exact privacy: "double_spider", "storm" and "privatediff" are there for
+    fidelity; the default is plain descent.  With linear models and epsilon of 5 or more it is better for rare classes
+    than private ERM, at epsilon of 1 or less it is not (``examples/benchmarks/divergence_private.py``).
 
     References
     ----------
