@@ -67,8 +67,8 @@ def clip_rows_into(X: np.ndarray, max_norm: float, out: np.ndarray) -> np.ndarra
     """
     n_features = X.shape[1]
     n_ones = out.shape[1] - n_features
-    # a row whose squares underflow is shorter than max_norm
-    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+    # a row whose squares underflow is shorter than max_norm; one whose squares overflow is measured again below
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         squares = np.vecdot(X, X) + n_ones
         factor = np.minimum(max_norm / np.sqrt(squares), 1.0)
     # row by row: what one row holds must not change the rounding of another
@@ -124,7 +124,7 @@ def check_feature_bounds(
         ) from error
     with np.errstate(over="ignore", invalid="ignore"):
         width = hi - lo
-    if not (np.isfinite(width) & (width > 0)).all():
+    if not (np.isfinite(width) & (width / 2 > 0)).all():  # half the smallest number is zero, and no unit
         raise ValueError(f"feature_bounds must be finite with lo < hi in every feature; got {feature_bounds!r}.")
     return lo, hi
 

@@ -162,3 +162,8 @@ def test_an_extreme_row_changes_no_bit_of_another():
         X[7] = value
         assert np.array_equal(np.delete(clip_rows(X, 1.0), 7, axis=0), np.delete(alone, 7, axis=0))
         assert np.linalg.norm(clip_rows(X, 1.0)[7]) <= 1.0 + 1e-15
+
+
+def test_a_box_whose_half_width_is_zero_is_refused():
+    with pytest.raises(ValueError, match="feature_bounds must be finite with lo < hi"):
+        check_feature_bounds((0.0, 5e-324), 2)

@@ -98,8 +98,6 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         self._check_solver()
         if self.epsilon is None:
             return self._fit_exact(X, y, groups)
-        for name in EXACT_ONLY:
-            self.__dict__.pop(name, None)
         return self._fit_private(X, y, groups)
 
     def __sklearn_tags__(self):
@@ -277,7 +275,13 @@ class DivergenceClassifier(PrivateFederatedClassifier):
 
     # the private fit
 
+    def _store(self, *released):
+        for name in EXACT_ONLY:  # an earlier exact fit's figures must not stand beside a claim of privacy
+            self.__dict__.pop(name, None)
+        super()._store(*released)
+
     def _design(self, facts):
+        self._check_solver()
         batches = self._batches()
         budget = Budget(
             epsilon=self.epsilon,

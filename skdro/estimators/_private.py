@@ -158,7 +158,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "aggregation": [StrOptions(set(AGGREGATIONS))],
         "adjacency": [StrOptions(set(ADJACENCIES))],
-        "data_norm": [Interval(Real, 0, None, closed="neither")],
+        "data_norm": [Interval(Real, 1e-100, 1e100, closed="both")],  # its square is a normal number
         "feature_bounds": ["array-like", None],
         "classes": ["array-like", None],
         "client_weights": [StrOptions({"uniform", "size"}), "array-like", dict],

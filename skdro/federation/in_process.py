@@ -92,6 +92,9 @@ def run(
     server = algorithm.server_start(block.n_clients, shape)
     reports = []
     # one BLAS thread a worker: clients are the parallelism, and sums must not depend on the number of threads
+    # numpy's reactions to overflow and the like are the caller's in every worker: a private fit silences them, since a
+    # warning that depends on the records would tell on them
+    errors = np.geterr()
     with _blas().limit(limits=1), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for t in range(n_rounds):
             if monitor is not None:
@@ -99,7 +102,7 @@ def run(
             tasks = range(len(blocks)) if participants is None else participants(t)
             for _ in range(exchanges):
                 broadcast = algorithm.broadcast(server)
-                steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast) for k in tasks]
+                steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast, errors) for k in tasks]
                 # a single task needs no pool, and a round of stacked clients is shorter than the pool's own work
                 answers = parallel(steps) if len(steps) > 1 else [step(*args) for step, args, _ in steps]
                 replies, clients = [], []
@@ -116,8 +119,8 @@ def run(
     return Run(server, states, history)
 
 
-def _one_task(algorithm, state, block, broadcast):
-    with _blas().limit(limits=1):  # a worker process has limits of its own
+def _one_task(algorithm, state, block, broadcast, errors):
+    with _blas().limit(limits=1), np.errstate(**errors):  # a worker has limits and reactions of its own
         return algorithm.client_step(state, block, broadcast)
 
 

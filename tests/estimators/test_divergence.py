@@ -302,3 +302,24 @@ def test_scdro_comes_near_the_exact_solution(imbalanced, rate):
 def test_scdro_that_stays_far_says_so(imbalanced):
     with pytest.warns(ConvergenceWarning, match="exact"):
         KLDROSpiderClassifier(solver="scdro", max_iter=3, random_state=0).fit(*imbalanced)
+
+
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
+def test_figures_of_an_exact_fit_do_not_outlive_a_private_one(federation):
+    X, y, groups = federation
+    model = DROSpiderClassifier(reg=1e-2).fit(X, y, groups=groups)
+    assert model.sample_weights_.shape == (len(X),)
+    model.set_params(epsilon=1.0, classes=np.unique(y), random_state=0, n_rounds=2)
+    model.fit_with_null_records(X, y, np.zeros(len(X), dtype=bool), groups=groups)
+    assert not {"sample_weights_", "worst_case_risk_", "dual_gap_", "shift_"} & set(vars(model))
+
+
+def test_a_plan_of_a_solver_that_is_not_private_is_refused_by_name(federation):
+    X, y, groups = federation
+    model = DROSpiderClassifier(epsilon=1.0, solver="exact", classes=np.unique(y))
+    for call in (
+        lambda: model.privacy_plan(X, groups=groups),
+        lambda: model.fit_with_null_records(X, y, np.zeros(len(X), dtype=bool), groups=groups),
+    ):
+        with pytest.raises(ValueError, match=r'solver="exact" is not private; use epsilon=None'):
+            call()

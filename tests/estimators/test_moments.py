@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
 from skdro import DPMomentDROClassifier, DPMomentDRORegressor
 from skdro.exceptions import PrivacyLeakWarning
@@ -553,3 +553,20 @@ def test_null_records_are_counted_and_add_nothing():
         np.testing.assert_array_equal(b.A, c.A)
         assert a.n_records == b.n_records
     assert not np.array_equal(plain[1].A, with_null[1].A)
+
+
+@seeded
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize(
+    ("value", "parameters"),
+    [
+        (1e200, {"feature_map": RBFSampler(n_components=20, random_state=0), "feature_bounds": None}),
+        (-4.0, {"feature_map": FunctionTransformer(lambda Z: np.log1p(Z))}),
+    ],
+    ids=["overflow", "corner of the box"],
+)
+def test_no_warning_tells_on_a_record_in_a_worker_either(federation, n_jobs, value, parameters):
+    X, y, groups = federation
+    X = X.copy()
+    X[7, 0] = value
+    estimator(n_jobs=n_jobs, random_state=0, **parameters).fit(X, y, groups=groups)  # warnings are errors here

@@ -25,7 +25,9 @@ def study_module(tmp_path, monkeypatch):
 
 
 def study_of(module, **changed):
-    return module.Study("name", SimpleNamespace(**{"quick": False, "fresh": False, "jobs": 1, "seeds": None, **changed}))
+    return module.Study(
+        "name", SimpleNamespace(**{"quick": False, "fresh": False, "jobs": 1, "seeds": None, **changed})
+    )
 
 
 class Counted:
