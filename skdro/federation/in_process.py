@@ -92,8 +92,8 @@ def run(
     server = algorithm.server_start(block.n_clients, shape)
     reports = []
     # one BLAS thread a worker: clients are the parallelism, and sums must not depend on the number of threads
-    # numpy's reactions to overflow and the like are the caller's in every worker: a private fit silences them, since a
-    # warning that depends on the records would tell on them
+    # numpy's reactions to overflow and the like are the caller's in every worker: a private fit silences them,
+    # since a warning that depends on the records would tell on them
     errors = np.geterr()
     with _blas().limit(limits=1), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for t in range(n_rounds):

@@ -26,7 +26,7 @@ def study_module(tmp_path, monkeypatch):
 
 def study_of(module, **changed):
     return module.Study(
-        "name", SimpleNamespace(**{"quick": False, "fresh": False, "jobs": 1, "seeds": None, **changed})
+        "name", SimpleNamespace(**({"quick": False, "fresh": False, "jobs": 1, "seeds": None} | changed))
     )
 
 
