@@ -2,7 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -71,7 +71,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     client_weights: ClassVar[str] = "size"
 
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model: exactly if `epsilon` is None, otherwise under the stated total budget.
 
         Parameters
@@ -107,7 +107,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         tags.classifier_tags.poor_score = self.epsilon is not None and self.solver not in PLAIN
         return tags
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes: logits of `predict_proba`.
 
         Parameters
@@ -122,7 +122,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         scores = self._all_scores(X)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes under the model.
 
         Parameters
@@ -135,7 +135,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         """
         return softmax(self._all_scores(X), axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
         Parameters
