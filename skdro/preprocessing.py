@@ -4,6 +4,8 @@ Scaling by the minimum, maximum, mean or variance of private data leaks them.  T
 nothing in `fit`: all they use is what the user declares public.
 """
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
@@ -161,7 +163,7 @@ def _check_max_norm(max_norm):
 class _PublicTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """A transformer whose `fit` only validates: `transform` depends on its parameters alone."""
 
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Validate the parameters and the shape of `X`; nothing is learnt.
 
         Parameters
@@ -182,7 +184,7 @@ class _PublicTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._apply(validate_data(self, X, dtype=np.float64))
         return self
 
-    def transform(self, X):
+    def transform(self, X: Any) -> np.ndarray:
         """Transform `X`, which is left as it is; may be called without `fit`.
 
         Parameters

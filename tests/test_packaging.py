@@ -3,10 +3,12 @@
 import importlib
 import inspect
 import re
+import runpy
 import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 import skdro
@@ -43,6 +45,30 @@ def test_public_functions_are_annotated(function):
     assert signature.return_annotation is not signature.empty
     bare = [name for name, parameter in signature.parameters.items() if parameter.annotation is parameter.empty]
     assert bare == []
+
+
+def methods():
+    for name in MODULES:
+        module = importlib.import_module(name)
+        classes = [getattr(module, public) for public in getattr(module, "__all__", [])]
+        for cls in filter(inspect.isclass, classes):
+            for attribute in dir(cls):
+                member = inspect.getattr_static(cls, attribute)
+                method = inspect.unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
+                if not attribute.startswith("_") and getattr(method, "__module__", "").startswith("skdro"):
+                    yield pytest.param(method, id=f"{cls.__name__}.{attribute}")
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_public_methods_say_what_they_return(method):
+    signature = inspect.signature(method)
+    assert signature.return_annotation is not signature.empty
+
+
+def test_what_the_typed_client_uses_is_there():
+    client = runpy.run_path(str(ROOT / "tests" / "typed_client.py"))
+    client["pictures"]()
+    plt.close("all")
 
 
 def test_the_version_is_one_that_an_index_takes_and_the_changelog_knows():

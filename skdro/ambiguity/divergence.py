@@ -30,7 +30,9 @@ class Divergence(Protocol):
         Whether the conjugate is differentiable, so that the worst case is a smooth function of the losses.
     """
 
-    smooth: bool
+    @property
+    def smooth(self) -> bool:
+        """Whether the conjugate is differentiable."""
 
     def psi(self, t: np.ndarray) -> np.ndarray:
         """Price of the weight t >= 0."""

@@ -64,17 +64,17 @@ def split_clients_by_share(
     >>> [sorted(np.bincount(groups[load_iris().target == k]).tolist()) for k in range(3)]
     [[5, 10, 15, 20], [5, 10, 15, 20], [5, 10, 15, 20]]
     """
-    shares = np.asarray(shares, dtype=float)
-    if shares.ndim != 1 or not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+    share = np.asarray(shares, dtype=float)
+    if share.ndim != 1 or not np.isfinite(share).all() or (share < 0).any() or share.sum() <= 0:
         raise ValueError("shares must be a sequence of nonnegative numbers with a positive sum.")
     check_integer("min_per_class", min_per_class, minimum=0)
     codes, counts = class_codes(y)
-    check_enough_rows(counts, len(shares), min_per_class)
+    check_enough_rows(counts, len(share), min_per_class)
     rng = as_generator(random_state)
     groups = np.empty(len(codes), dtype=np.intp)
     for k, n_rows in enumerate(counts):
-        sizes = apportion(n_rows, rng.permutation(shares), min_per_class)
-        groups[codes == k] = rng.permutation(np.repeat(np.arange(len(shares)), sizes))
+        sizes = apportion(n_rows, rng.permutation(share), min_per_class)
+        groups[codes == k] = rng.permutation(np.repeat(np.arange(len(share)), sizes))
     return groups
 
 

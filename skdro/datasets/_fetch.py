@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -150,7 +151,7 @@ def assemble(
     target_names: Sequence[str] | None = None,
     levels: Mapping[str, tuple[str, ...]] | None = None,
     **extra,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Bunch (or the triple of data, target and groups) from the parsed arrays.
 
     `levels` adds to the documented categories of the spec those that were read from the data; `extra` are

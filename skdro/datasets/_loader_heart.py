@@ -1,6 +1,7 @@
 """Heart disease at four hospitals: the set whose clients differ for real, and whose files have traps."""
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -52,7 +53,7 @@ def fetch_heart_disease(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the heart disease set: 920 patients, 13 attributes; the clients are four hospitals.
 
     Three traps of the files are handled.  A "?" is a missing value, and so is a cholesterol of 0 (all 123

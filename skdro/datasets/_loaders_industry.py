@@ -3,6 +3,7 @@
 import io
 import lzma
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -72,7 +73,7 @@ def fetch_ai4i(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the AI4I predictive maintenance set: 10,000 runs of a machine, 339 failures.
 
     The clients are the quality variants of the product, "L" (6,000 runs), "M" (2,997) and "H" (1,003).  The
@@ -127,7 +128,7 @@ def fetch_tennessee_eastman(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the Tennessee Eastman process: 52 variables of a simulated plant, normal and under 21 faults.
 
     One run each of 22 conditions, one row every three minutes.  The clients are four consecutive periods of

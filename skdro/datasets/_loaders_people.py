@@ -1,6 +1,7 @@
 """Two large sets about people, with categorical columns: census incomes and hospital readmissions."""
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -59,7 +60,7 @@ def fetch_adult(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the adult set: census records of 48,842 people, income above 50,000 dollars a year or not.
 
     Parameters
@@ -124,7 +125,7 @@ def fetch_diabetes130(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the diabetes set: 101,766 hospital stays, readmission within 30 days, later, or none.
 
     The records come from 130 hospitals, but no column says which: clients have to be made of another one.

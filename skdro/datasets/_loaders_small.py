@@ -1,6 +1,7 @@
 """Three small UCI-style sets on which the first federated results were published."""
 
 import os
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -83,7 +84,7 @@ def fetch_dermatology(
     return_X_y_groups: bool = False,
     as_frame: bool = False,
     random_state: RandomStateLike = 0,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the dermatology set: 366 patients, 34 findings, 6 skin diseases.
 
     The set has no sites of its own.  Its `groups` are four simulated clinics: each disease is dealt in the
@@ -142,7 +143,7 @@ def fetch_seeds(
     return_X_y_groups: bool = False,
     as_frame: bool = False,
     random_state: RandomStateLike = 0,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the seeds set: 210 wheat kernels, 7 geometric features, 3 varieties.
 
     The set has no sites of its own.  Its `groups` are four simulated laboratories: each variety is dealt in
@@ -187,7 +188,7 @@ def fetch_penguins(
     download_if_missing: bool = True,
     return_X_y_groups: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Load the Palmer penguins: 344 birds, 4 body measurements, 3 species; the clients are the islands.
 
     Adelie penguins live on all three islands, Gentoo only on Biscoe and Chinstrap only on Dream: no client

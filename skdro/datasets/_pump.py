@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -96,7 +97,7 @@ def make_pump_faults(
     return_traces: bool = False,
     random_state: RandomStateLike = None,
     n_jobs: int | None = None,
-) -> Bunch | tuple:
+) -> Bunch | Any:
     """Simulate a three-plunger pump with single faults and describe its outlet flow by 13 features.
 
     A physical simulation (crank, chambers with liquid and gas, check valves, suction and discharge lines) at

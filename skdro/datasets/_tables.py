@@ -3,12 +3,13 @@
 import csv
 import gzip
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 MISSING = {"", "?", "NA", "nan"}
 
 

@@ -1,7 +1,7 @@
 """What the estimators share: parameter validation, `groups`, linear predictions, callbacks by round."""
 
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import sklearn
@@ -30,13 +30,16 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
     """A classifier with `coef_`, `intercept_` and `classes_`; a binary one keeps a single row of both."""
 
     _accept_sparse: ClassVar[str | bool] = False
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = bool(self._accept_sparse)
         return tags
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes.
 
         Parameters
@@ -53,7 +56,7 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         scores = X @ self.coef_.T + self.intercept_
         return scores.ravel() if len(self.classes_) == 2 else scores
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Most likely class of each row; ties go to the class that sorts first.
 
         Parameters
@@ -94,7 +97,10 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
 class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
     """A regressor with `coef_` and `intercept_`."""
 
-    def predict(self, X):
+    coef_: np.ndarray
+    intercept_: float
+
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted response of each row.
 
         Parameters

@@ -11,7 +11,7 @@
 `fit` takes the same steps with all clients in one process, so that both ways give the same model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,6 +56,10 @@ class BetweenSites:
     """
 
     _between_sites: ClassVar[bool] = True
+    # scikit-learn's
+    get_params: Callable[..., dict[str, Any]]
+    set_params: Callable[..., Any]
+    _validate_params: Callable[..., None]
 
     def _check_between_sites(self) -> None:
         """ValueError that names the parameter, where these parameters need the records of all sites in one place."""

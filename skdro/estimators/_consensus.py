@@ -6,7 +6,7 @@ A subclass says which robust problems the rounds solve (one, or one a class) and
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -98,7 +98,7 @@ class ConsensusClassifier(FederatedMixin, LinearClassifier):
         self.n_jobs = n_jobs
 
     @with_callbacks
-    def fit(self, X, y, groups=None, sample_weight=None):
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model to the records of all clients.
 
         Parameters

@@ -2,7 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -72,7 +72,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     client_weights: ClassVar[str] = "size"
 
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model: exactly if `epsilon` is None, otherwise under the stated total budget.
 
         Parameters
@@ -106,7 +106,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         tags.classifier_tags.poor_score = self.epsilon is not None and self.solver not in PLAIN
         return tags
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes: logits of `predict_proba`.
 
         Parameters
@@ -121,7 +121,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         scores = self._all_scores(X)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes under the model.
 
         Parameters
@@ -134,7 +134,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         """
         return softmax(self._all_scores(X), axis=1)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithm of `predict_proba`.
 
         Parameters

@@ -5,9 +5,10 @@ needs the records of all clients in one place.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -76,6 +77,9 @@ class MixtureMixin(FederatedMixin):
     coordinates), `_guard(frame, clients, ball)`, `_monitored(guard)`, `_linear(frame, model)`, `_n_outputs()` and
     `_finish(federation, fitted, risks, rounds)`.
     """
+
+    _linear: Callable[..., Any]
+    _init_callback_context: Callable[..., Any]  # scikit-learn's
 
     _parameter_constraints: ClassVar[dict] = {
         "mixture": [StrOptions(set(MIXTURES))],

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -60,7 +60,7 @@ class MixtureClassifier(MixtureMixin, LinearClassifier):
     }
 
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model to the records of all clients.
 
         Parameters

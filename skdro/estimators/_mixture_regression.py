@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -63,7 +63,7 @@ class MixtureRegressor(MixtureMixin, LinearRegressor):
     }
 
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model to the records of all clients.
 
         Parameters

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.callback import with_callbacks
@@ -98,8 +98,13 @@ class MomentEstimator(PrivateFederated):
 
     n_rounds: ClassVar[int] = 1
 
+    chosen_: dict[str, float]
+    _problem: MomentProblem
+    _fitted_frame: Any
+    _fitted_targets: Any
+
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Release the moments under the stated total budget, and fit the model to them.
 
         Parameters
@@ -155,7 +160,14 @@ class MomentEstimator(PrivateFederated):
     def _claim(self, plan, clients, noise):
         return self._report(plan, clients, noise, self._declared())
 
-    def refit(self, *, noise_radius=None, radius=None, mixture=None, mixture_radius=None):
+    def refit(
+        self,
+        *,
+        noise_radius: float | None = None,
+        radius: float | None = None,
+        mixture: str | None = None,
+        mixture_radius: float | None = None,
+    ) -> Self:
         """A model with another robustness, from the moments that were released: no data, no further budget.
 
         Parameters
@@ -185,7 +197,7 @@ class MomentEstimator(PrivateFederated):
         model.__dict__.update(self._robust_model(self._problem, robustness, self._fitted_frame, self._fitted_targets))
         return model
 
-    def radius_path(self, radii):
+    def radius_path(self, radii: Any) -> list[Self]:
         """Models for many Wasserstein radii from the one release, see `refit`.
 
         Parameters

@@ -1,7 +1,8 @@
 """What private federated estimators share: the plan before the data, the fit that keeps to it, the report after."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -20,7 +21,7 @@ from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_see
 from ..privacy.ledger import check_ledger
 from ..privacy.noise import NOISES, noise_source
 from ..privacy.plan import AGGREGATIONS, BUDGETS
-from ..privacy.report import privacy_report
+from ..privacy.report import PrivacyReport, privacy_report
 from ..privacy.sensitivity import ADJACENCIES
 from ._base import FederatedMixin, Interval, LinearClassifier, StrOptions, binary_row
 from ._between_sites import Rounds
@@ -37,9 +38,11 @@ class PrivateFederated(FederatedMixin):
 
     _per_client: ClassVar[tuple[str, ...]] = ()
     noise: ClassVar[str] = "os"  # a parameter of those that offer a choice
+    privacy_: PrivacyReport
+    _fit_private: Callable[..., Any]
 
     @with_callbacks
-    def fit_with_null_records(self, X, y, null, groups=None):
+    def fit_with_null_records(self, X: Any, y: Any, null: Any, groups: Any = None) -> Self:
         """Fit in which some records are the null record of ``adjacency="zero_out"``, for audits.
 
         A null record is counted, while its term in every released sum is zero.
@@ -58,7 +61,7 @@ class PrivateFederated(FederatedMixin):
         self._validate_params()
         return self._fit_private(X, y, groups, null=np.asarray(null, dtype=bool))
 
-    def privacy_plan(self, X, groups=None):
+    def privacy_plan(self, X: Any, groups: Any = None) -> PrivacyReport:
         """What `fit` will release and what it will cost, from public facts alone.
 
         Parameters
@@ -175,7 +178,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
     }
 
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the model under the stated total budget.
 
         Parameters
@@ -275,7 +278,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
             n_iter,
         )
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, after the public box and norm clip that the model was trained with.
 
         Parameters

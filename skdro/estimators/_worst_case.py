@@ -1,6 +1,7 @@
 """`worst_case_distribution`: what nature does to given records against a fitted linear robust classifier."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,7 +18,14 @@ __all__ = ["WorstCaseMixin", "pooled_worst_case"]
 class WorstCaseMixin:
     """Linear Crammer-Singer classifiers with `radius`, `kappa` and `norm`, federated (`clients_`) or not."""
 
-    def worst_case_distribution(self, X, y, groups=None, sample_weight=None):
+    radius: Any  # a number, or numbers by client
+    kappa: float
+    norm: str
+    classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+    def worst_case_distribution(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> WorstCase:
         """Worst distribution of the given records for the fitted model: rows, labels and weights.
 
         Nature may spend `radius` on average, on moving rows and, at `kappa` each, on flipping labels; each client

@@ -1,7 +1,7 @@
 """Private robust regression from one release of noisy moments."""
 
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -174,7 +174,7 @@ class DPMomentDRORegressor(MomentEstimator, RegressorMixin, CallbackSupportMixin
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, after the public box and norm clip that the model was trained with.
 
         Parameters

@@ -66,13 +66,13 @@ class NoisePlan:
     noise: dict[Hashable, ClientNoise]
 
     @property
-    def epsilon(self) -> float:
-        """Total epsilon of a fit."""
+    def epsilon(self) -> float | None:
+        """Total epsilon of a fit; None if it would not be private."""
         return self.report.epsilon
 
     @property
-    def mu(self) -> float:
-        """Gaussian-DP parameter of a fit."""
+    def mu(self) -> float | None:
+        """Gaussian-DP parameter of a fit; None if its rounds are sampled."""
         return self.report.mu
 
     @property

@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -143,7 +143,7 @@ class WassersteinDROClassifier(WorstCaseMixin, LinearClassifier):
         self.warm_start = warm_start
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -335,5 +335,6 @@ def radius_path(
         fitted[radius] = (
             model.coef_, model.intercept_, model.worst_case_risk_, model.dual_gap_, model.lambda_, model.n_iter_
         )  # fmt: skip
-    columns = (np.array(column) for column in zip(*(fitted[radius] for radius in radii.tolist()), strict=True))
-    return RadiusPath(radii, *columns, model.classes_)
+    columns = zip(*(fitted[radius] for radius in radii.tolist()), strict=True)
+    coefs, intercepts, risks, gaps, lambdas, n_iters = (np.array(column) for column in columns)
+    return RadiusPath(radii, coefs, intercepts, risks, gaps, lambdas, n_iters, model.classes_)

@@ -24,6 +24,7 @@ from ..privacy.sampled_plan import Batches, poisson_plan
 from ..privacy.sensitivity import Adjacency
 from ..privacy.subsampling import PoissonSampling
 from .batches import FullBatch, PoissonBatch
+from .steps.tracking import Rule
 
 __all__ = ["AlternatingBatch", "FullBatches", "Iterations", "PoissonBatches"]
 
@@ -143,7 +144,7 @@ class AlternatingBatch:
     afresh, changed : PoissonBatch
     """
 
-    rule: object
+    rule: Rule
     afresh: PoissonBatch
     changed: PoissonBatch
 

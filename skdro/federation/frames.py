@@ -30,6 +30,10 @@ ROWS_AT_ONCE = 2048
 class Frame:
     """What all frames share: what is to be predicted stays as it is, unless a frame says otherwise."""
 
+    def enter(self, X: np.ndarray) -> np.ndarray:
+        """Rows in frame coordinates, shape (n_rows, n_columns); a new array."""
+        raise NotImplementedError
+
     def enter_response(self, y: np.ndarray) -> np.ndarray:
         """Class indices or targets in frame coordinates."""
         return y

@@ -14,7 +14,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from .client_data import ClientBlock
-from .protocol import Algorithm
+from .protocol import Algorithm, Message
 
 __all__ = ["Monitor", "Run", "run"]
 
@@ -105,7 +105,8 @@ def run(
                 steps = [delayed(_one_task)(algorithm, states[k], blocks[k], broadcast, errors) for k in tasks]
                 # a single task needs no pool, and a round of stacked clients is shorter than the pool's own work
                 answers = parallel(steps) if len(steps) > 1 else [step(*args) for step, args, _ in steps]
-                replies, clients = [], []
+                replies: list[Message] = []
+                clients: list[int] = []
                 for k, (task_replies, state) in zip(tasks, answers, strict=True):
                     states[k] = state
                     replies += task_replies

@@ -104,8 +104,8 @@ def simulate(
         if batch_size is not None:
             rows = first + rng.integers(sizes[:, None], size=drawn)
         normals = rng.standard_normal((*drawn, records.n_moved)) if records.n_moved else None
-        answers = records.respond(model[:, None, None], X[rows], y[rows], penalty[:, None], normals)
-        values, gradients = batch_means(*answers, weight)
+        value, slope, Z = records.respond(model[:, None, None], X[rows], y[rows], penalty[:, None], normals)
+        values, gradients = batch_means(value, slope, Z, weight)
         model_sum += model
         alpha_sum += alpha
         models = local_models(model, gradients, step)

@@ -91,8 +91,7 @@ class Channel:
         while pending:
             for reply in self.grid.pull_messages(list(pending)):
                 node = pending.get(reply.metadata.reply_to_message_id)
-                answer = None if node is None else _read(reply, node, number)
-                if answer is not None:
+                if node is not None and (answer := _read(reply, node, number)) is not None:
                     answers[node] = answer
                     del pending[reply.metadata.reply_to_message_id]
             waited = time.monotonic() - began

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 from ..privacy.accounting import gaussian_epsilon
 from ..privacy.ledger import Release
@@ -98,7 +99,7 @@ class SiteLedger:
         Refusal
             If the cap does not allow for them.
         """
-        lines = []
+        lines: list[dict[str, Any]] = []
         for release in releases:
             (sensitivity,), (sigma,) = release.sensitivity, release.sigma
             lines.append(

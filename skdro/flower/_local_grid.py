@@ -89,7 +89,7 @@ class LocalGrid:
 
     def push_messages(self, messages) -> list[str | None]:
         """Deliver messages; None for one whose node is not there."""
-        ids = []
+        ids: list[str | None] = []
         for message in messages:
             if message.metadata.dst_node_id not in self._connected:
                 ids.append(None)

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -169,7 +169,7 @@ class Roster:
 
     def with_terms(self, parcel: Parcel) -> Parcel:
         """The parcel with schema and terms, which a site needs with every question."""
-        schema = pack_schema(self.schema)
+        schema = pack_schema(cast(Schema, self.schema))  # agreed before there are terms
         return Parcel({**parcel.config, **schema.config}, {**parcel.arrays, **schema.arrays, "terms": self.terms})
 
     def taking_part(self, connected: set[int]) -> dict[int, str]:
@@ -186,8 +186,8 @@ class Roster:
             self.refuse(name, "came after the run had begun")
         elif site.node in connected:
             self.refuse(f"node {node}", f"calls itself {name!r}, as another node does")
-        elif fault_in(answer.parcel.arrays["facts"], site.facts) or not all(
-            np.array_equal(value, answer.parcel.arrays["facts"][key]) for key, value in site.facts.items()
+        elif fault_in(facts := cast(Parcel, answer.parcel).arrays["facts"], site.facts) or not all(
+            np.array_equal(value, facts[key]) for key, value in site.facts.items()
         ):
             self.refuse(name, "came back with other data")
         else:

@@ -11,12 +11,13 @@ the server remembers, it goes on from the server's memory.
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..estimators._between_sites import Rounds, runs_between_sites
-from ..federation.protocol import Message, Resumable
+from ..federation.agreement import Federation
+from ..federation.protocol import Algorithm, Message, Resumable
 from ._channel import Channel, Question
 from ._roster import Roster, made_up_record
 from ._settings import Settings
@@ -73,8 +74,9 @@ def conduct(channel: Channel, estimator: Any, run_config: Mapping, classes: Any 
 
 def _rounds(roster: Roster) -> tuple[Rounds, dict[str, np.ndarray]]:
     """All rounds and the last question; who replied in each of those that counted."""
-    algorithm, quorum = roster.federation.algorithm, roster.settings.quorum
-    server = algorithm.server_start(len(roster.sites), roster.federation.shape)
+    federation, quorum = cast(Federation, roster.federation), roster.settings.quorum  # the roster has gathered
+    algorithm = cast(Algorithm, federation.algorithm)  # between sites nothing is solved at once
+    server = algorithm.server_start(len(roster.sites), federation.shape)
     names = list(roster.sites)
     reports, replied, attempts, failed = [], [], [], 0
     for t in range(roster.estimator.n_rounds):

@@ -42,7 +42,8 @@ class Settings:
         for name in cls.__dataclass_fields__:
             key, kind = name.replace("_", "-"), type(getattr(default, name))
             value = run_config.get(key, getattr(default, name))
-            allowed = isinstance(value, Real) and not isinstance(value, bool) and value > 0 and kind(value) == value
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            allowed = number and value > 0 and kind(value) == value
             if not allowed:
                 raise ValueError(f"{key} in run_config must be a positive {kind.__name__}; got {value!r}.")
             values[name] = kind(value)

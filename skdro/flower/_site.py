@@ -159,7 +159,7 @@ class Site:
         if (
             own.n_features != agreed.n_features
             or own.feature_names != agreed.feature_names
-            or not np.array_equal(own.classes, agreed.classes)
+            or not np.array_equal(own.classes, agreed.classes)  # type: ignore[arg-type]  # None: missing in numpy's stubs
         ):
             raise Refusal("terms")
         return estimator._federation(terms), records, int(place[0])

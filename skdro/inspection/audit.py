@@ -1,5 +1,7 @@
 """An audit as a picture: the curve of the attack under the curve that the guarantee allows."""
 
+from typing import Any
+
 import numpy as np
 
 from ..privacy.auditing import AuditResult, audit
@@ -43,7 +45,9 @@ class AuditDisplay:
         self.result = result
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, groups=None, *, ax=None, **parameters):
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, groups: Any = None, *, ax: Any = None, **parameters: Any
+    ) -> "AuditDisplay":
         """Audit an estimator and draw the result.
 
         Parameters
@@ -64,7 +68,7 @@ class AuditDisplay:
         return cls.from_result(audit(estimator, X, y, groups, **parameters), ax=ax)
 
     @classmethod
-    def from_result(cls, result, *, ax=None):
+    def from_result(cls, result: AuditResult | MembershipResult, *, ax: Any = None) -> "AuditDisplay":
         """Draw the result of `audit` or of `membership_inference`.
 
         Parameters
@@ -78,7 +82,7 @@ class AuditDisplay:
         """
         return cls(result).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "AuditDisplay":
         """Draw the picture.
 
         Parameters

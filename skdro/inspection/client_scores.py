@@ -1,6 +1,7 @@
 """Scores by client, side by side for several models: who is served worst, and by how much."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, get_scorer
@@ -68,7 +69,15 @@ class ClientScoresDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, groups, *, metric="accuracy", greater_is_better=True, ax=None
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        groups: Any,
+        *,
+        metric: str | Callable[..., float] = "accuracy",
+        greater_is_better: bool = True,
+        ax: Any = None,
     ) -> "ClientScoresDisplay":
         """Score fitted estimators at each client and draw the scores.
 
@@ -110,7 +119,14 @@ class ClientScoresDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y_true, y_pred, groups, *, metric=accuracy_score, greater_is_better=True, ax=None
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        groups: Any,
+        *,
+        metric: Callable[..., float] = accuracy_score,
+        greater_is_better: bool = True,
+        ax: Any = None,
     ) -> "ClientScoresDisplay":
         """Score predictions at each client and draw the scores.
 
@@ -155,7 +171,13 @@ class ClientScoresDisplay:
 
     @classmethod
     def from_scores(
-        cls, scores, *, overall=None, score_name="score", greater_is_better=True, ax=None
+        cls,
+        scores: Mapping[str, Mapping],
+        *,
+        overall: Mapping[str, Any] | None = None,
+        score_name: str = "score",
+        greater_is_better: bool = True,
+        ax: Any = None,
     ) -> "ClientScoresDisplay":
         """Draw scores that were computed elsewhere.
 
@@ -186,7 +208,7 @@ class ClientScoresDisplay:
             raise ValueError(f"overall must have a score of each model, {sorted(scores)}; got {sorted(overall)}.")
         return cls(scores, overall, score_name, greater_is_better).plot(ax=ax)
 
-    def plot(self, ax=None) -> "ClientScoresDisplay":
+    def plot(self, ax: Any = None) -> "ClientScoresDisplay":
         """Draw the picture.
 
         Parameters

@@ -1,6 +1,7 @@
 """A fit round by round: the objective, and how far the rounds still were from their end."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -63,7 +64,9 @@ class ConvergenceDisplay:
         self.title = title
 
     @classmethod
-    def from_estimator(cls, estimator, *, quantities: Sequence[str] | None = None, ax=None) -> "ConvergenceDisplay":
+    def from_estimator(
+        cls, estimator: Any, *, quantities: Sequence[str] | None = None, ax: Any = None
+    ) -> "ConvergenceDisplay":
         """Draw the history of a fitted estimator.
 
         Parameters
@@ -102,7 +105,9 @@ class ConvergenceDisplay:
         return cls.from_history(estimator.history_, quantities=quantities, title=title, ax=ax)
 
     @classmethod
-    def from_history(cls, history, *, quantities=None, title="", ax=None) -> "ConvergenceDisplay":
+    def from_history(
+        cls, history: Mapping[str, Any], *, quantities: Sequence[str] | None = None, title: str = "", ax: Any = None
+    ) -> "ConvergenceDisplay":
         """Draw a history that was kept.
 
         Parameters
@@ -136,7 +141,7 @@ class ConvergenceDisplay:
             raise ValueError("history_ has fewer than two rounds: the problem was solved at once.")
         return cls(chosen, title).plot(ax=ax)
 
-    def plot(self, ax=None) -> "ConvergenceDisplay":
+    def plot(self, ax: Any = None) -> "ConvergenceDisplay":
         """Draw the picture.
 
         Parameters

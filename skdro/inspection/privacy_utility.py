@@ -1,8 +1,9 @@
 """What privacy costs: the score of private estimators against the total epsilon."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -71,19 +72,19 @@ class PrivacyUtilityDisplay:
     @classmethod
     def from_estimators(
         cls,
-        estimators,
-        X,
-        y,
-        groups=None,
+        estimators: Any,
+        X: Any,
+        y: Any,
+        groups: Any = None,
         *,
-        epsilons=(0.5, 1.0, 2.0, 4.0, 8.0),
-        references=None,
-        scoring=None,
-        n_repeats=5,
-        n_splits=4,
-        random_state=None,
-        n_jobs=None,
-        ax=None,
+        epsilons: Sequence[float] = (0.5, 1.0, 2.0, 4.0, 8.0),
+        references: Mapping[str, Any] | None = None,
+        scoring: Any = None,
+        n_repeats: int = 5,
+        n_splits: int = 4,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        ax: Any = None,
     ) -> "PrivacyUtilityDisplay":
         """Fit private estimators at each epsilon, score them on rows that they have not seen, and draw the scores.
 
@@ -147,7 +148,7 @@ class PrivacyUtilityDisplay:
         for name, estimator in private.items():
             if "epsilon" not in estimator.get_params():
                 raise TypeError(f"{name} has no parameter epsilon; estimators must be private ones.")
-        epsilons = _checked_epsilons(epsilons)
+        budgets = _checked_epsilons(epsilons)
         if n_repeats < 1:
             raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
         X, y, groups = indexable(X, y, np.zeros(len(y), dtype=int) if groups is None else groups)
@@ -156,7 +157,7 @@ class PrivacyUtilityDisplay:
         jobs = [
             (name, clone(estimator).set_params(epsilon=epsilon, **_seed(estimator, random_state, rng)), split)
             for name, estimator in private.items()
-            for epsilon in epsilons.tolist()
+            for epsilon in budgets.tolist()
             for split in splits
         ]
         jobs += [(name, clone(e), split) for name, e in _named(references or {}).items() for split in splits]
@@ -168,8 +169,8 @@ class PrivacyUtilityDisplay:
                   for name in dict.fromkeys(n for n, *_ in jobs)}  # fmt: skip
         deltas = {estimator.get_params().get("delta") for estimator in private.values()}
         return cls.from_results(
-            epsilons,
-            {name: tables[name].reshape(len(epsilons), n_repeats) for name in private},
+            budgets,
+            {name: tables[name].reshape(len(budgets), n_repeats) for name in private},
             references={name: float(tables[name].mean()) for name in tables if name not in private},
             score_name=scoring if isinstance(scoring, str) else "score",
             delta=deltas.pop() if len(deltas) == 1 else None,
@@ -178,7 +179,14 @@ class PrivacyUtilityDisplay:
 
     @classmethod
     def from_results(
-        cls, epsilons, scores, *, references=None, score_name="score", delta=None, ax=None
+        cls,
+        epsilons: Any,
+        scores: Any,
+        *,
+        references: Mapping[str, float] | None = None,
+        score_name: str = "score",
+        delta: float | None = None,
+        ax: Any = None,
     ) -> "PrivacyUtilityDisplay":
         """Draw scores that were computed elsewhere.
 
@@ -208,7 +216,7 @@ class PrivacyUtilityDisplay:
         tables = by_name(scores, len(epsilons), "epsilons")
         return cls(epsilons, tables, dict(references or {}), score_name, delta).plot(ax=ax)
 
-    def plot(self, ax=None) -> "PrivacyUtilityDisplay":
+    def plot(self, ax: Any = None) -> "PrivacyUtilityDisplay":
         """Draw the picture.
 
         Parameters

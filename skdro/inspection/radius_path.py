@@ -1,6 +1,7 @@
 """What the radius does: scores, and the certified worst-case risk, along a path of robust models."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, check_scoring
@@ -67,7 +68,14 @@ class RadiusPathDisplay:
 
     @classmethod
     def from_path(
-        cls, path: RadiusPath, X=None, y=None, *, metric=accuracy_score, default=DEFAULT, ax=None
+        cls,
+        path: RadiusPath,
+        X: Any = None,
+        y: Any = None,
+        *,
+        metric: Callable[..., float] = accuracy_score,
+        default: float | None = DEFAULT,
+        ax: Any = None,
     ) -> "RadiusPathDisplay":
         """Draw the result of `skdro.radius_path`: the worst-case risks, and the scores if there are rows for them.
 
@@ -103,7 +111,15 @@ class RadiusPathDisplay:
 
     @classmethod
     def from_estimators(
-        cls, estimators: Sequence, X, y, *, scoring=None, parameter="radius", default=DEFAULT, ax=None
+        cls,
+        estimators: Sequence,
+        X: Any,
+        y: Any,
+        *,
+        scoring: Any = None,
+        parameter: str = "radius",
+        default: float | None = DEFAULT,
+        ax: Any = None,
     ) -> "RadiusPathDisplay":
         """Score fitted estimators of different radii and draw the scores.
 
@@ -143,7 +159,15 @@ class RadiusPathDisplay:
 
     @classmethod
     def from_results(
-        cls, radii, scores, *, risks=None, default=DEFAULT, score_name="score", radius_name="radius", ax=None
+        cls,
+        radii: Any,
+        scores: Any,
+        *,
+        risks: Any = None,
+        default: float | None = DEFAULT,
+        score_name: str = "score",
+        radius_name: str = "radius",
+        ax: Any = None,
     ) -> "RadiusPathDisplay":
         """Draw scores that were computed elsewhere.
 
@@ -182,7 +206,7 @@ class RadiusPathDisplay:
             raise ValueError("There is nothing to draw: give scores or risks.")
         return cls(radii, tables, risks, default, score_name, radius_name).plot(ax=ax)
 
-    def plot(self, ax=None) -> "RadiusPathDisplay":
+    def plot(self, ax: Any = None) -> "RadiusPathDisplay":
         """Draw the picture.
 
         Parameters

@@ -1,5 +1,7 @@
 """The worst case as a picture: which records nature relabels, and where she moves the others."""
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -53,7 +55,9 @@ class WorstCaseDisplay:
     'feature 0'
     """
 
-    def __init__(self, worst_case: WorstCase, X, y, features=(0, 1), feature_names=None):
+    def __init__(
+        self, worst_case: WorstCase, X: Any, y: Any, features: tuple[int, int] = (0, 1), feature_names: Any = None
+    ):
         self.worst_case = worst_case
         self.X = X
         self.y = y
@@ -61,7 +65,9 @@ class WorstCaseDisplay:
         self.feature_names = feature_names
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, groups=None, features=(0, 1), ax=None):
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, groups: Any = None, features: tuple[int, int] = (0, 1), ax: Any = None
+    ) -> "WorstCaseDisplay":
         """Compute the worst case of a fitted estimator and draw it.
 
         Parameters
@@ -96,7 +102,7 @@ class WorstCaseDisplay:
         names = getattr(estimator, "feature_names_in_", None)
         return cls(worst_case, check_array(X, dtype=np.float64), np.asarray(y), features, names).plot(ax=ax)
 
-    def plot(self, ax=None):
+    def plot(self, ax: Any = None) -> "WorstCaseDisplay":
         """Draw the picture.
 
         Parameters

@@ -9,6 +9,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,17 +98,17 @@ class ClientStratifiedKFold(BaseCrossValidator):
         """
         if groups is None:
             raise ValueError("groups must hold the client of each row; it is None.")
-        groups = column_or_1d(groups)
-        check_consistent_length(X, y, groups)
-        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(groups):
+        labels: np.ndarray = column_or_1d(groups)
+        check_consistent_length(X, y, labels)
+        if not isinstance(self.n_splits, Integral) or not 2 <= self.n_splits <= len(labels):
             raise ValueError(
-                f"n_splits must be an integer from 2 to the number of rows, {len(groups)}, got {self.n_splits!r}."
+                f"n_splits must be an integer from 2 to the number of rows, {len(labels)}, got {self.n_splits!r}."
             )
-        clients, client, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        clients, client, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         if sizes.min() < 2:
             alone = clients[sizes < 2].tolist()
             raise ValueError(f"groups has clients with one row, which cannot be in both parts: {alone}.")
-        fold = self._folds(client, _class_codes(y, len(groups)))
+        fold = self._folds(client, _class_codes(y, len(labels)))
         rows = np.arange(len(groups))
         for k in range(self.n_splits):
             yield rows[fold != k], rows[fold == k]
@@ -180,7 +181,7 @@ def worst_client_score(
 
 
 def client_scores(
-    estimator: object,
+    estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
     groups: ArrayLike,

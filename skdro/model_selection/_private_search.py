@@ -1,7 +1,7 @@
 """A search for parameters that is itself private: a secret number of trials, noisy scores, one winner shown."""
 
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -14,7 +14,7 @@ from ..privacy.accounting import check_budget
 from ..privacy.leaks import warn_classes_from_labels, warn_large_delta, warn_seeded_noise
 from ..privacy.noise import noise_source
 from ..privacy.random_stopping import TruncatedNegativeBinomial, search_mu
-from ..privacy.search_report import search_report
+from ..privacy.search_report import SearchReport, search_report
 from ._trials import at_cost, candidate_list, check_trial_plan, held_out, secret_uniform, trial
 
 __all__ = ["PrivateSearchCV"]
@@ -145,7 +145,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.score_share = score_share
         self.random_state = random_state
 
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Search under the stated total budget.
 
         Parameters
@@ -174,7 +174,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         held = held_out(index, self.holdout)
         fitted, scored = ~held, held if self.holdout else ~held
         data = X[fitted], y[fitted], labels[fitted], X[scored], y[scored]
-        best = None
+        best: Any = None  # K is at least one
         # K is drawn and forgotten here, and a loser is dropped as soon as it has lost
         for number in range(report.law.quantile(secret_uniform(noise, "number of trials"))):
             new = trial(models, data, report.mu_score, number, noise)
@@ -185,7 +185,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
             self.best_estimator_.feature_names_in_ = self.feature_names_in_
         return self
 
-    def privacy_plan(self, X, groups=None):
+    def privacy_plan(self, X: Any, groups: Any = None) -> SearchReport:
         """What `fit` will release and cost, from public facts alone.
 
         Parameters
@@ -210,7 +210,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         noise = noise_source(clone(self).random_state)  # a Generator is copied, not drawn from
         return self._planned(np.shape(X), index, labels, public_classes(self.estimator.classes), noise)[1]
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Most likely class of each row, by the winner.
 
         Parameters
@@ -224,7 +224,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes, by the winner.
 
         Parameters

@@ -171,15 +171,15 @@ def audit(
             raise ValueError(f"{name} must be from 1 to {most}; got {value!r}.")
     rng = np.random.default_rng(random_state)
     play = ADJACENT_WORLDS[plan.adjacency]
-    scores, truth = [], []
+    scores_by_run, coins_by_run = [], []
     canaries = draw_canaries(estimator, X.shape, n_canaries, rng)
     base = _background(estimator, X, y, groups, canaries, play, rng)
     for _ in range(n_runs):
         coins = rng.random(n_canaries) < 0.5
         model = play(fresh(estimator, rng), X, y, groups, canaries, coins)
-        scores.append(signed_scores(model, canaries) - base)
-        truth.append(coins)
-    scores, truth = np.concatenate(scores), np.concatenate(truth)
+        scores_by_run.append(signed_scores(model, canaries) - base)
+        coins_by_run.append(coins)
+    scores, truth = np.concatenate(scores_by_run), np.concatenate(coins_by_run)
     chosen = np.argsort(-np.abs(scores), kind="stable")[:n_guesses]
     n_right = int(np.sum((scores[chosen] > 0) == truth[chosen]))
     return AuditResult(

@@ -210,7 +210,7 @@ class BudgetAccountant:
     def __eq__(self, other):
         return isinstance(other, BudgetAccountant) and vars(self) == vars(other)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # typeshed has every object hashable
 
     def __repr__(self):
         ceiling = "no ceiling" if self._epsilon is None else f"of ({self._epsilon:.6g}, {self._delta:g})"

@@ -10,7 +10,7 @@ relate, and their totals add:
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,7 +184,7 @@ def total_mu_squared(charges: Iterable[Charge]) -> float:
     >>> total_mu_squared(halves)
     1.0
     """
-    exposed = defaultdict(lambda: defaultdict(float))
+    exposed: dict[str, dict[Hashable, float]] = defaultdict(lambda: defaultdict(float))
     for charge in charges:
         for event in charge.events:
             exposed[charge.public_map][event.client] += event.count * (event.sensitivity / event.sigma) ** 2

@@ -6,6 +6,7 @@ guarantee for zero_out enters with twice its mu.
 """
 
 from math import exp, sqrt
+from typing import cast
 
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
@@ -25,7 +26,8 @@ def claim(plan: PrivacyReport) -> tuple[float, float, float | None]:
     """
     gaussian = all(event.type == "gaussian" and event.q == 1 for event in plan.events)
     epsilon = plan.epsilon if plan.private else plan.nominal_epsilon
-    return epsilon, plan.delta, plan.mu if gaussian else None
+    # a report has the one or the other
+    return cast(float, epsilon), plan.delta, plan.mu if gaussian else None
 
 
 def replace_one_claim(plan: PrivacyReport) -> tuple[float, float, float | None]:

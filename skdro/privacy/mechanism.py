@@ -48,7 +48,7 @@ def release(
     round: int,
     noise: NoiseSource,
     ledger: list[Release],
-    clients: Sequence[int] | None = None,
+    clients: Sequence[int] | np.ndarray | None = None,
 ) -> np.ndarray:
     """Noisy, rounded copy of `exact`; appends one line to `ledger`.
 
@@ -96,17 +96,17 @@ def release(
     ((2, 3), array([0.5, 1. ]))
     """
     n_draws = len(exact)
-    clients = np.arange(n_draws) if clients is None else np.asarray(clients)
+    index = np.arange(n_draws) if clients is None else np.asarray(clients)
     sensitivity = np.broadcast_to(np.asarray(sensitivity, dtype=float), (n_draws,))
     sigma = multiplier * sensitivity
     grid = _checked_grid(sigma, bound)
-    ledger.append(Release(name, clients, sensitivity, sigma))
+    ledger.append(Release(name, index, sensitivity, sigma))
     per_draw = (n_draws,) + (1,) * (exact.ndim - 1)
     grid = grid.reshape(per_draw)
     if hasattr(noise, "add"):  # a source with an arithmetic of its own
-        noisy = noise.add(exact, sigma, clients=clients, round=round, release=name)
+        noisy = noise.add(exact, sigma, clients=index, round=round, release=name)
     else:
-        noisy = exact + sigma.reshape(per_draw) * noise(exact.shape[1:], clients=clients, round=round, release=name)
+        noisy = exact + sigma.reshape(per_draw) * noise(exact.shape[1:], clients=index, round=round, release=name)
     return np.rint(noisy / grid) * grid
 
 

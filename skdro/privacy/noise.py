@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import prod
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -32,10 +32,17 @@ class NoiseSource(Protocol):
         Whether somebody knows a seed from which the noise can be computed, and subtracted.
     """
 
-    description: str
-    seeded: bool
+    @property
+    def description(self) -> str:
+        """The source in words."""
 
-    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
+    @property
+    def seeded(self) -> bool:
+        """Whether the noise can be computed from a seed."""
+
+    def __call__(
+        self, shape: tuple[int, ...], *, clients: Sequence[int] | np.ndarray, round: int, release: str
+    ) -> np.ndarray:
         """Standard normals of shape ``(len(clients), *shape)``."""
 
 
@@ -55,7 +62,9 @@ class OSNoise:
     description: ClassVar[str] = "operating-system entropy (os.urandom)"
     seeded: ClassVar[bool] = False
 
-    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
+    def __call__(
+        self, shape: tuple[int, ...], *, clients: Sequence[int] | np.ndarray, round: int, release: str
+    ) -> np.ndarray:
         """Fresh standard normals of shape ``(len(clients), *shape)``, whatever the key."""
         size = len(clients) * prod(shape)
         bits = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
@@ -97,12 +106,15 @@ class StreamNoise:
     def __post_init__(self):
         object.__setattr__(self, "random_state", _seed(self.random_state))
 
-    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
+    def __call__(
+        self, shape: tuple[int, ...], *, clients: Sequence[int] | np.ndarray, round: int, release: str
+    ) -> np.ndarray:
         """The standard normals of these keys, shape ``(len(clients), *shape)``."""
         out = np.empty((len(clients), *shape))
         name = int.from_bytes(blake2b(release.encode(), digest_size=8).digest())
+        seed = cast(int, self.random_state)  # a Generator was asked for it at the start
         for row, client in enumerate(clients):
-            key = np.random.SeedSequence(self.random_state, spawn_key=(int(client), round, name))
+            key = np.random.SeedSequence(seed, spawn_key=(int(client), round, name))
             out[row] = np.random.Generator(np.random.PCG64(key)).standard_normal(shape)
         return out
 
@@ -122,7 +134,7 @@ def _seed(random_state):
     return seed
 
 
-NOISES = {"os": OSNoise, "opendp": OpenDPNoise}
+NOISES: dict[str, type[OSNoise] | type[OpenDPNoise]] = {"os": OSNoise, "opendp": OpenDPNoise}
 """Sources that nobody can repeat, by the name that an estimator's `noise` has."""
 
 

@@ -45,13 +45,15 @@ class OpenDPNoise:
     def __post_init__(self):
         _opendp()
 
-    def __call__(self, shape: tuple[int, ...], *, clients: Sequence[int], round: int, release: str) -> np.ndarray:
+    def __call__(
+        self, shape: tuple[int, ...], *, clients: Sequence[int] | np.ndarray, round: int, release: str
+    ) -> np.ndarray:
         """Standard normals of shape ``(len(clients), *shape)``, whatever the key."""
         zeros = np.zeros((len(clients), *shape))
         return self.add(zeros, np.ones(len(clients)), clients=clients, round=round, release=release)
 
     def add(
-        self, exact: np.ndarray, sigma: np.ndarray, *, clients: Sequence[int], round: int, release: str
+        self, exact: np.ndarray, sigma: np.ndarray, *, clients: Sequence[int] | np.ndarray, round: int, release: str
     ) -> np.ndarray:
         """`exact`, shape (n_draws, ...), plus normal noise of standard deviation sigma[g] on block g.
 

@@ -8,11 +8,13 @@ happened with the plan.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import cast
 
 import numpy as np
 
 from .accounting import ACCOUNTANTS, Accountant, calibrate_multiplier, check_budget, classical_multiplier
 from .sensitivity import Adjacency
+from .subsampling import SubsampledAccountant
 
 __all__ = [
     "AGGREGATIONS",
@@ -239,14 +241,14 @@ class PrivacyPlan:
     releases : dict of PlannedRelease
         By name.
     delta : float
-    accountant : Accountant
+    accountant : Accountant or SubsampledAccountant
     adjacency : Adjacency
     aggregation : Aggregation
     """
 
     releases: dict[str, PlannedRelease]
     delta: float
-    accountant: Accountant
+    accountant: Accountant | SubsampledAccountant
     adjacency: Adjacency
     aggregation: Aggregation
 
@@ -261,15 +263,20 @@ class PrivacyPlan:
         return 1.0
 
     @property
-    def mu(self) -> np.ndarray:
-        """Gaussian-DP parameter of each client's records, shape (n_clients,)."""
+    def mu(self) -> np.ndarray | None:
+        """Gaussian-DP parameter of each client's records, shape (n_clients,); None where rounds are sampled."""
+        return self._gaussian_mu()
+
+    def _gaussian_mu(self) -> np.ndarray:
+        """The same, if no round is sampled."""
         return np.sqrt(sum(planned.mu_squared for planned in self.releases.values()))
 
     @property
     def client_epsilons(self) -> np.ndarray:
         """Epsilon of each client's records at `delta`, shape (n_clients,)."""
-        mu, index = np.unique(self.mu, return_inverse=True)
-        return np.array([self.accountant.epsilon(float(m), self.delta) for m in mu])[index]
+        mu, index = np.unique(self._gaussian_mu(), return_inverse=True)
+        accountant = cast(Accountant, self.accountant)  # sampled rounds have a plan of their own
+        return np.array([accountant.epsilon(float(m), self.delta) for m in mu])[index]
 
     @property
     def epsilon(self) -> float:

@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from .accounting import ACCOUNTANTS
+from .accounting import ACCOUNTANTS, Accountant
 from .noise import NoiseSource
 from .plan import PrivacyPlan
-from .subsampling import PLD
+from .subsampling import PLD, SubsampledAccountant
 from .words import html_table, sentence
 
 __all__ = ["ClientGuarantee", "Event", "PrivacyReport", "privacy_report"]
 
-BY_NAME = {**ACCOUNTANTS, PLD.name: PLD}
+BY_NAME: dict[str, Accountant | SubsampledAccountant] = {**ACCOUNTANTS, PLD.name: PLD}
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,14 @@ class PoissonSampling:
 
     rate: float
 
-    def mask(self, noise: NoiseSource, sizes: Sequence[int], *, clients: Sequence[int], round: int) -> np.ndarray:
+    def mask(
+        self,
+        noise: NoiseSource,
+        sizes: Sequence[int] | np.ndarray,
+        *,
+        clients: Sequence[int] | np.ndarray,
+        round: int,
+    ) -> np.ndarray:
         """Which records take part in a round; nobody but their client may see it.
 
         A standard normal number of the noise's own source falls below the `rate`-quantile with probability `rate`,

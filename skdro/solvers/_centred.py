@@ -6,6 +6,7 @@ proximal term only.  That is done on models and cuts: the data are neither copie
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -39,7 +40,8 @@ class CentredRisk:
     @classmethod
     def of(cls, risk: RobustRisk) -> "CentredRisk":
         """Coordinates from the weighted mean and size of the rows."""
-        features, weight = risk.X[:, : risk.n_features], risk.weight
+        features: Any = risk.X[:, : risk.n_features]  # an array, or a sparse matrix
+        weight = risk.weight
         if issparse(features):
             square = float(weight @ features.power(2).sum(axis=1))
         else:

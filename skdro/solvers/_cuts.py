@@ -101,7 +101,7 @@ class ModelMinimum:
 class CutTable:
     """Growing table of cuts with the quadratic program over them; lives for one solve.
 
-    A subclass says how to make multipliers exactly feasible: `repaired(weights, units)`.
+    A subclass says how to make multipliers exactly feasible: `repaired`.
 
     Parameters
     ----------
@@ -192,6 +192,10 @@ class CutTable:
             multipliers / rho,
             weights @ self.tags[:n],
         )
+
+    def repaired(self, weights: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """Exactly feasible multipliers next to rounded ones."""
+        raise NotImplementedError
 
     def _solve(self, program, tol):
         """Solve the quadratic program in place; should it fail, the weights still give a valid bound."""

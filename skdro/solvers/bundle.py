@@ -24,14 +24,19 @@ there is one equality  sum_j a_gj = 1  a term, and the model made of as many eva
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..ambiguity.transport import pair_distances
 from ..ambiguity.wasserstein import RobustRisk
+from ._centred import CentredRisk
 from ._cuts import BundleState, Cuts
 
 __all__ = ["BundleState", "ProxSolution", "solve_prox"]
+
+Risk = TypeVar("Risk", RobustRisk, CentredRisk)
+"""A robust risk in some coordinates."""
 
 _PHI_CUTS_A_ROUND = 6
 """Most violated pairs of classes that get a cut each time: more burden the quadratic program for little."""
@@ -82,13 +87,16 @@ class Bounds:
         Gap to reach, relative to max(1, |upper|).
     """
 
+    M: Any  # an ndarray from the first update on
+    lam: Any  # a number, or an ndarray with one of each client
+
     def __init__(self, tol: float):
         self.tol = tol
         self.M, self.lam, self.upper, self.lower = None, np.nan, np.inf, -np.inf
         self.trace: list[tuple[float, float]] = []
         self._idle = 0
 
-    def update(self, M: np.ndarray, lam: float, upper: float, lower: float) -> None:
+    def update(self, M: np.ndarray, lam: float | np.ndarray, upper: float, lower: float) -> None:
         """Take note of a point with its value and of a lower bound."""
         hair = 1e-14 * max(1.0, abs(upper))
         moved = upper < self.upper - hair or lower > self.lower + hair
@@ -114,7 +122,7 @@ class Bounds:
         return self._idle >= _STALLED
 
 
-def phi_slopes(problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> tuple[float, list[np.ndarray]]:
+def phi_slopes(problem: Risk, M: np.ndarray, lam: float, tol: float) -> tuple[float, list[np.ndarray]]:
     """phi(M), and the slopes C of the pairs of classes that are wider than `lam` by more than `tol`."""
     norm, features = problem.ball.norm, M[:, : problem.n_features]
     distances, first, second = pair_distances(features, norm, problem.labels_in_phi)
@@ -130,7 +138,7 @@ def phi_slopes(problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> tu
     return float(distances.max(initial=0.0)), slopes
 
 
-def add_phi_cuts(cuts: Cuts, problem: RobustRisk, M: np.ndarray, lam: float, tol: float) -> float:
+def add_phi_cuts(cuts: Cuts, problem: Risk, M: np.ndarray, lam: float, tol: float) -> float:
     """Add the cuts of the pairs of classes that are wider than `lam` by more than `tol`; return phi(M)."""
     phi, slopes = phi_slopes(problem, M, lam, tol)
     for C in slopes:
@@ -138,13 +146,13 @@ def add_phi_cuts(cuts: Cuts, problem: RobustRisk, M: np.ndarray, lam: float, tol
     return phi
 
 
-def data_parts(problem: RobustRisk) -> list[RobustRisk]:
+def data_parts(problem: Risk) -> list[Risk]:
     """The terms of the data term that have cuts of their own."""
     return problem.by_class() if problem.n_classes > _MANY_CLASSES else [problem]
 
 
 def add_data_cuts(
-    cuts: Cuts, parts: Sequence[RobustRisk], M: np.ndarray, lam: float, model: np.ndarray, tol: float
+    cuts: Cuts, parts: Sequence[Risk], M: np.ndarray, lam: float, model: np.ndarray, tol: float
 ) -> float:
     """Add the cuts of the parts that exceed the model's values by more than `tol`; return the data term there."""
     total = 0.0
@@ -158,7 +166,7 @@ def add_data_cuts(
     return total
 
 
-def start_cuts(parts: Sequence[RobustRisk], centre: np.ndarray, state: BundleState | None) -> Cuts:
+def start_cuts(parts: Sequence[Risk], centre: np.ndarray, state: BundleState | None) -> Cuts:
     """Cuts of an earlier solve, or those that make the dual feasible: of each part without flips, and lam >= 0."""
     radius = parts[0].ball.radius
     if state is not None:

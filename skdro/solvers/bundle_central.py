@@ -184,7 +184,7 @@ def solve_central(
 
 def proximal_point(
     cuts: CutTable,
-    evaluate: Callable[[ModelMinimum, float], tuple[object, float]],
+    evaluate: Callable[[ModelMinimum, float], tuple[float | np.ndarray, float]],
     lower_bound: Callable[[ModelMinimum, float], float],
     centre: Centre,
     bounds: Bounds,

@@ -247,7 +247,7 @@ def solve_mixture(
     _check(clients, nominal, mixture_radius)
     everywhere = (1.0 - mixture_radius) * nominal + mixture_radius / len(nominal)
     part = np.flatnonzero(everywhere > 0)  # a client without weight in any mixture has no say
-    problem = _Mixture([clients[i] for i in part], nominal[part], float(mixture_radius), everywhere[part])
+    problem = _Mixture([clients[i] for i in part.tolist()], nominal[part], float(mixture_radius), everywhere[part])
     bounds, n_iter = problem.solve(tol, max_iter)
     M = problem.inner.to_user(bounds.M)
     risks = np.array([client.value(M)[0] for client in clients])

@@ -9,6 +9,7 @@ for the softmax losses.  The dual variables of the losses are nature's weights.
 """
 
 import warnings
+from typing import cast
 
 import numpy as np
 
@@ -62,7 +63,8 @@ def minimise_total_variation(model: LinearModel, records: Records, risk: Penalis
         problem.solve(solver=cp.CLARABEL)
     if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         raise RuntimeError(f"The conic solver failed ({problem.status!r}): check the scale of X and penalty.")
-    return _solution(model, records, risk, ridge, W.value.ravel(), n * epigraph.dual_value, float(eta.value))
+    parameters, shift = cast(np.ndarray, W.value), cast(float, eta.value)  # which a solved problem has
+    return _solution(model, records, risk, ridge, parameters.ravel(), n * epigraph.dual_value, float(shift))
 
 
 def _solution(model, records, risk, ridge, parameters, weight, shift):

@@ -143,7 +143,7 @@ class ConsensusADMM:
         mu = np.zeros_like(M) if state.z is None else (state.z - M) * (state.rho / rho)
         local, warm = self.solve(problem, M - mu, rho, state.warm)
         z = OVER_RELAXATION * local + (1 - OVER_RELAXATION) * M + mu
-        reply: Message = {"z": z, "local": local, "risk": np.asarray(problem.value(M)[0])}
+        reply = {"z": z, "local": local, "risk": np.asarray(problem.value(M)[0])}
         return reply, ClientState(z, rho, local, warm)
 
     def memory(self, server: ServerState, client: int) -> Message | None:

@@ -74,8 +74,8 @@ class OneVsAll:
     def memory(self, server: Sequence[ServerState], client: int) -> Message | None:
         """What the server remembers of the client in each problem; all problems began in the same round."""
         parts = [(k, self.binary.memory(state, client)) for k, state in enumerate(server)]
-        parts = [(k, part) for k, part in parts if part is not None]
-        return _stack(parts) if parts else None
+        known = [(k, part) for k, part in parts if part is not None]
+        return _stack(known) if known else None
 
     def resume(self, state, block, memory):
         """Each problem goes on from its own part."""
