@@ -91,7 +91,10 @@ class WorstCaseDisplay:
             matplotlib is not installed.
         """
         if not hasattr(estimator, "worst_case_distribution"):
-            raise TypeError(f"{type(estimator).__name__} has no worst_case_distribution.")
+            raise TypeError(
+                f"{type(estimator).__name__} has no worst_case_distribution. Fit a class that has one, such as "
+                "FedDROClassifier; no private class has, since it would show records."
+            )
         worst_case = estimator.worst_case_distribution(X, y, *(() if groups is None else (groups,)))
         names = getattr(estimator, "feature_names_in_", None)
         return cls(worst_case, check_array(X, dtype=np.float64), np.asarray(y), features, names).plot(ax=ax)
