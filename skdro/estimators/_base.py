@@ -165,6 +165,17 @@ def check_ball(radius, kappa):
         raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
 
 
+def checked_radii(radii):
+    """The radii of a path as a float array; ValueError names them unless they are finite numbers >= 0."""
+    try:
+        radii = np.asarray(radii, dtype=float)
+    except (TypeError, ValueError):
+        radii = np.asarray(np.nan)
+    if radii.ndim != 1 or not np.all(np.isfinite(radii) & (radii >= 0)):
+        raise ValueError("radii must be a sequence of finite numbers >= 0.")
+    return radii
+
+
 class FederatedMixin(BetweenSites):
     """Estimators whose `fit` takes the client label of each row as `groups`."""
 
