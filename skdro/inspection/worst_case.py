@@ -1,5 +1,7 @@
 """The worst case as a picture: which records nature relabels, and where she moves the others."""
 
+from operator import index
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -137,7 +139,10 @@ class WorstCaseDisplay:
         return self
 
     def _columns(self):
-        columns = [int(f) for f in self.features]
+        try:
+            columns = [index(f) for f in self.features]
+        except TypeError:  # a name, or a single number
+            columns = []
         if len(columns) != 2 or len({*columns}) != 2 or not all(0 <= f < self.X.shape[1] for f in columns):
             raise ValueError(
                 f"features must be two different columns of X (0 to {self.X.shape[1] - 1}); got {self.features!r}."

@@ -243,7 +243,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         if not (hasattr(self.estimator, "privacy_plan") and hasattr(self.estimator, "classes")):
             raise ValueError(
                 "estimator must be a private classifier of skdro, such as DPFedDROClassifier; got "
-                f"{type(self.estimator).__name__}. Of a pipeline pass the last step, and scale X by public bounds first."
+                f"{type(self.estimator).__name__}. Of a pipeline pass the last step; scale X by public bounds first."
             )
 
     def _records(self, X, y):
