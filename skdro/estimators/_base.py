@@ -79,7 +79,7 @@ class LinearClassifier(ClassifierMixin, CallbackSupportMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs records of at least two classes in y; got one class "
-                f"({self.classes_[0]!r})."
+                f"({self.classes_.tolist()[0]!r}). Pass the records of every class; a split may have parted them."
             )
         return X, codes
 
@@ -117,9 +117,20 @@ class LinearRegressor(RegressorMixin, CallbackSupportMixin, BaseEstimator):
 
     def _validated(self, X, y):
         """X and y as float64."""
+        check_numbers(y)
         return validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
 
     _validated_at_site = _validated
+
+
+def check_numbers(y):
+    """ValueError if `y` holds text; scikit-learn lets it through, or shows a value and does not name y."""
+    kinds = np.asarray(y).dtype.kind
+    if kinds in "SUT" or (kinds == "O" and any(isinstance(value, str | bytes) for value in np.ravel(y))):
+        raise ValueError(
+            "y must hold numbers; got text. Take a classifier for labels; numbers that were read as text are turned "
+            "into numbers by y.astype(float)."
+        )
 
 
 def binary_row(coef, intercept):
@@ -158,6 +169,17 @@ def check_ball(radius, kappa):
         raise ValueError("radius must be finite and >= 0 for each client.")
     if not np.all(kappa > 0):
         raise ValueError("kappa must be > 0 for each client (inf: labels are trusted).")
+
+
+def checked_radii(radii):
+    """The radii of a path as a float array; ValueError names them unless they are finite numbers >= 0."""
+    try:
+        radii = np.asarray(radii, dtype=float)
+    except (TypeError, ValueError):
+        radii = np.asarray(np.nan)
+    if radii.ndim != 1 or not np.all(np.isfinite(radii) & (radii >= 0)):
+        raise ValueError("radii must be a sequence of finite numbers >= 0.")
+    return radii
 
 
 class FederatedMixin(BetweenSites):

@@ -22,7 +22,7 @@ from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
 from ..privacy.sensitivity import ADJACENCIES
 from ..solvers.moment_tuning import tuned
 from ..solvers.moments import MomentProblem, Robustness
-from ._base import HasMethods, Interval, StrOptions
+from ._base import HasMethods, Interval, StrOptions, checked_radii
 from ._feature_map import public_map
 from ._private import PrivateFederated, PrivateFederatedClassifier
 from ._public import Design
@@ -215,9 +215,7 @@ class MomentEstimator(PrivateFederated):
         ValueError
             `radii` is no sequence of finite numbers >= 0.
         """
-        radii = np.asarray(radii, dtype=float)
-        if radii.ndim != 1 or not np.all(np.isfinite(radii) & (radii >= 0)):
-            raise ValueError("radii must be a sequence of finite numbers >= 0.")
+        radii = checked_radii(radii)
         return [self.refit(radius=radius) for radius in radii.tolist()]
 
     def _robustness(self):

@@ -55,6 +55,8 @@ def hiding_records(check: Callable, *args, **kwargs):
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         text = re.sub(r"'.*'|\".*\"", "...", str(error).partition("\n")[0])
+        if text.endswith(" instead:"):  # the array would follow
+            text = f"{text[:-1]}. X must have shape (n_samples, n_features): one row for each record."
     # raised here, so that the original does not come along as the context
     raise kind(text)
 
@@ -75,5 +77,7 @@ def class_codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     except TypeError:  # labels that cannot be compared
         known = False
     if not known:
-        raise ValueError("y holds a label outside classes.")
+        raise ValueError(
+            "y holds a label outside classes. Give classes every label that may occur, written and typed as in y."
+        )
     return codes

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..federation.targets import BoundedNumber
 from ..privacy.moment_sensitivity import regression_moments
+from ._base import check_numbers
 from ._moments import MomentEstimator
 from ._public import hiding_records
 
@@ -49,7 +50,7 @@ class DPMomentDRORegressor(MomentEstimator, RegressorMixin, CallbackSupportMixin
         Rows, constant column included, are clipped to this l2 norm, > 0.  Public.
     feature_bounds : pair (lo, hi) of float or array-like of shape (n_features,), default=None
         Public box of the features, in their units; features are clipped to it and mapped to [-1, 1].
-        Recommended.  None takes the features as given.
+        Recommended.  None takes the features as given, and `data_norm` cuts every row that is longer.
     target_bounds : pair (lo, hi) of float, default=None
         Public bounds of the target, in its units, from its meaning and never from the data; targets are clipped to
         them.  **Give them**: None takes targets as given and clips them to [-1, 1], with a warning.
@@ -199,6 +200,7 @@ class DPMomentDRORegressor(MomentEstimator, RegressorMixin, CallbackSupportMixin
         return tags
 
     def _private_input(self, X, y):
+        check_numbers(y)
         return hiding_records(validate_data, self, X, y, dtype=np.float64, order="C", y_numeric=True)
 
     def _declared(self):

@@ -41,7 +41,7 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         Rows, constant column included, are clipped to this l2 norm, > 0.  Public.
     feature_bounds : pair (lo, hi) of float or array-like of shape (n_features,), default=None
         Public box of the features, in their units; features are clipped to it and mapped to [-1, 1].
-        Recommended.  None takes the features as given.
+        Recommended.  None takes the features as given, and `data_norm` cuts every row that is longer.
     classes : array-like of shape (n_classes,), default=None
         Public list of possible labels.  None reads them from `y`, with a warning.
     client_weights : {"uniform", "size"}, array-like of shape (n_clients,) or dict, default="size"

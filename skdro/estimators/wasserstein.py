@@ -26,6 +26,7 @@ from ._base import (
     LinearClassifier,
     StrOptions,
     binary_row,
+    checked_radii,
     checked_sample_weight,
 )
 from ._worst_case import WorstCaseMixin
@@ -323,9 +324,7 @@ def radius_path(
     >>> bool(path.risks[0] < path.risks[1])
     True
     """
-    radii = np.asarray(radii, dtype=float)
-    if radii.ndim != 1 or not np.all(np.isfinite(radii) & (radii >= 0)):
-        raise ValueError("radii must be a sequence of finite numbers >= 0.")
+    radii = checked_radii(radii)
     model = WassersteinDROClassifier(
         kappa=kappa, norm=norm, fit_intercept=fit_intercept, max_iter=max_iter, tol=tol, warm_start=True
     )

@@ -70,7 +70,10 @@ def _as_array(groups):
     if hasattr(groups, "dtype") or hasattr(groups, "to_numpy"):
         return np.asarray(groups)
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Iterable):
-        raise ValueError(f"groups must be an array of client labels, one a row; got {type(groups).__name__}.")
+        raise ValueError(
+            f"groups must be an array of client labels, one a row; got {type(groups).__name__}. "
+            "A column of a table is passed itself, groups=table[name]."
+        )
     # a list that mixes numbers and strings must not silently become strings
     labels = list(groups)
     if any(isinstance(label, list | tuple | np.ndarray) for label in labels):
@@ -115,7 +118,12 @@ def per_client(value, clients: np.ndarray, name: str) -> np.ndarray:
         labels = (clients.astype("datetime64[us]") if clients.dtype == "datetime64[ns]" else clients).tolist()
         missing = [label for label in labels if label not in value]
         if missing:
-            raise ValueError(f"{name} has no entry for client(s) {missing[:5]}.")
+            unused = [label for label in value if label not in labels]
+            other = f", but one for {unused[:5]}" if unused else ""
+            raise ValueError(
+                f"{name} has no entry for client(s) {missing[:5]}{other}. Give one number for each client, under its "
+                "label as it stands in groups."
+            )
         value = [value[label] for label in labels]
     try:
         array = np.asarray(value, dtype=float)

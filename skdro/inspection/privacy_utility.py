@@ -249,7 +249,11 @@ class PrivacyUtilityDisplay:
 
 
 def _named(estimators) -> dict[str, BaseEstimator]:
-    return dict(estimators) if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
+    if isinstance(estimators, Mapping):
+        return dict(estimators)
+    if not hasattr(estimators, "get_params"):
+        raise TypeError(f"pass one estimator or a mapping of them by name; got {type(estimators).__name__}.")
+    return {type(estimators).__name__: estimators}
 
 
 def _checked_epsilons(epsilons):

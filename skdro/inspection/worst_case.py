@@ -1,5 +1,6 @@
 """The worst case as a picture: which records nature relabels, and where she moves the others."""
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,10 @@ class WorstCaseDisplay:
             matplotlib is not installed.
         """
         if not hasattr(estimator, "worst_case_distribution"):
-            raise TypeError(f"{type(estimator).__name__} has no worst_case_distribution.")
+            raise TypeError(
+                f"{type(estimator).__name__} has no worst_case_distribution. Fit a class that has one, such as "
+                "FedDROClassifier; no private class has, since it would show records."
+            )
         worst_case = estimator.worst_case_distribution(X, y, *(() if groups is None else (groups,)))
         names = getattr(estimator, "feature_names_in_", None)
         return cls(worst_case, check_array(X, dtype=np.float64), np.asarray(y), features, names).plot(ax=ax)
@@ -140,7 +144,10 @@ class WorstCaseDisplay:
         return self
 
     def _columns(self):
-        columns = [int(f) for f in self.features]
+        try:
+            columns = [index(f) for f in self.features]
+        except TypeError:  # a name, or a single number
+            columns = []
         if len(columns) != 2 or len({*columns}) != 2 or not all(0 <= f < self.X.shape[1] for f in columns):
             raise ValueError(
                 f"features must be two different columns of X (0 to {self.X.shape[1] - 1}); got {self.features!r}."

@@ -19,6 +19,8 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.multiclass import type_of_target
 
+from ..federation.clients import encode_groups
+
 __all__ = ["ClientStratifiedKFold", "client_scores", "make_client_scorer", "worst_client_score"]
 
 
@@ -176,7 +178,7 @@ def worst_client_score(
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     check_consistent_length(y_true, y_pred, groups)
-    values = [metric(y_true[rows], y_pred[rows]) for rows in _rows_of_clients(groups).values()]
+    values = [metric(y_true[rows], y_pred[rows]) for rows in _rows_of_clients(groups, len(y_true)).values()]
     return float(min(values) if greater_is_better else max(values))
 
 
@@ -216,8 +218,8 @@ def client_scores(
     {'a': 1.0, 'b': 0.5}
     """
     check_consistent_length(X, y, groups)
-    clients = _rows_of_clients(groups)
     y = np.asarray(y)
+    clients = _rows_of_clients(groups, len(y))
     if isinstance(metric, str):
         scorer = get_scorer(metric)
         return {c: float(scorer(estimator, take_rows(X, rows), y[rows])) for c, rows in clients.items()}
@@ -297,8 +299,10 @@ def make_client_scorer(
     return _ClientScorer(metric, reduction, 1.0 if greater_is_better else -1.0)
 
 
-def _rows_of_clients(groups):
-    clients, codes = np.unique(column_or_1d(groups), return_inverse=True)
+def _rows_of_clients(groups, n_rows):
+    if groups is None:
+        raise ValueError("groups must hold the client label of each row; got None.")
+    clients, codes = encode_groups(groups, n_rows)
     return {client: np.flatnonzero(codes == g) for g, client in enumerate(clients.tolist())}
 
 

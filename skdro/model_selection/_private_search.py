@@ -166,6 +166,7 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
             no record.
         """
         self._validate_params()
+        self._check_estimator()
         noise = noise_source(self.random_state)
         X, y = self._records(X, y)
         index, labels = self._rows_of_clients(groups, len(X))
@@ -237,6 +238,13 @@ class PrivateSearchCV(FederatedMixin, MetaEstimatorMixin, ClassifierMixin, BaseE
         """
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
+
+    def _check_estimator(self):
+        if not (hasattr(self.estimator, "privacy_plan") and hasattr(self.estimator, "classes")):
+            raise ValueError(
+                "estimator must be a private classifier of skdro, such as DPFedDROClassifier; got "
+                f"{type(self.estimator).__name__}. Of a pipeline pass the last step; scale X by public bounds first."
+            )
 
     def _records(self, X, y):
         X, y = hiding_records(validate_data, self, X, y, dtype=np.float64, order="C")

@@ -555,7 +555,7 @@ def test_bad_sample_weight_is_named(federation, weight):
 
 def test_one_class_is_refused(federation):
     X, y, groups = federation
-    with pytest.raises(ValueError, match="two classes in y"):
+    with pytest.raises(ValueError, match=r"two classes in y; got one class \(0.0\). Pass the records"):
         FedDROClassifier().fit(X, np.zeros(len(y)), groups)
 
 

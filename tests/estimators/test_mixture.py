@@ -212,6 +212,15 @@ def test_what_does_not_exist_raises_and_names_the_remedy(sources, estimator, mes
         estimator.fit(*sources)
 
 
+@pytest.mark.parametrize("dtype", ["U6", "S6", object])
+def test_a_response_of_text_is_named(sources, dtype):
+    X, _, groups = sources
+    text = np.array(["1.5"] * len(groups), dtype=dtype)
+    with pytest.raises(ValueError, match="y must hold numbers; got text"):
+        AFLRegressor().fit(X, text, groups)
+    assert AFLRegressor().fit(X, text.astype(float).astype(object), groups).n_features_in_ == 2
+
+
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [

@@ -499,6 +499,14 @@ def test_bad_records_are_shown_to_nobody(federation, releases, kind, spoil):
     assert caught.value.__context__ is None and releases == []
 
 
+def test_a_target_of_text_is_named_before_any_release(federation, releases):
+    X, y, groups = federation
+    for text in (np.full(len(y), SECRET), np.full(len(y), SECRET, dtype=object)):
+        with pytest.raises(ValueError, match="y must hold numbers; got text") as caught:
+            estimator("numbers").fit(X, text, groups=groups)
+        assert SECRET not in str(caught.value) and releases == []
+
+
 @EACH_KIND
 @pytest.mark.parametrize(("tune", "feature_map"), [(False, None), (True, None), (True, RBFSampler(random_state=0))])
 def test_extreme_records_and_tiny_clients(federation, kind, tune, feature_map):

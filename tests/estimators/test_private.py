@@ -299,6 +299,20 @@ def test_bad_records_are_refused_before_any_release_and_shown_to_nobody(federati
     assert releases == [] and not hasattr(model, "coef_")
 
 
+@pytest.mark.parametrize(
+    ("spoil", "remedy"),
+    [
+        (lambda X, y: (X[:, 0], y), r"got 1D array instead. X must have shape \(n_samples, n_features\)"),
+        (with_label(VALUE), "outside classes. Give classes every label that may occur"),
+    ],
+    ids=["a column", "a label"],
+)
+def test_errors_that_hide_the_records_name_the_remedy(federation, spoil, remedy):
+    X, y, groups = federation
+    with pytest.raises(ValueError, match=remedy):
+        estimator("local").fit(*spoil(X, y), groups=groups)
+
+
 @leaky
 def test_one_class_in_y_is_refused_without_showing_it(federation, releases):
     X, y, groups = federation

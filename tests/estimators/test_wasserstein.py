@@ -133,8 +133,9 @@ def test_radius_path_is_the_single_fits_in_the_given_order(federation):
         model = WassersteinDROClassifier(radius, 2.0).fit(X, y)
         assert path.risks[k] == pytest.approx(model.worst_case_risk_, abs=2e-6)
         assert path.dual_gaps[k] <= 1e-6
-    with pytest.raises(ValueError, match="radii"):
-        radius_path(X, y, [-0.1])
+    for bad in ([-0.1], "0.1", ["small"], [[0.1]], [np.nan], None):
+        with pytest.raises(ValueError, match="radii must be a sequence of finite numbers"):
+            radius_path(X, y, bad)
 
 
 @pytest.mark.parametrize("factor", [1e-4, 1e5])

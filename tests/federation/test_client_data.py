@@ -180,6 +180,16 @@ def test_missing_client_is_named():
         per_client({"a": 1.0, "c": 2.0}, CLIENTS, "radius")
 
 
+def test_a_misspelt_client_is_shown_beside_the_one_that_is_missing():
+    with pytest.raises(ValueError, match=r"client\(s\) \['b'\], but one for \['B'\]. Give one number"):
+        per_client({"a": 1.0, "B": 3.0, "c": 2.0}, CLIENTS, "radius")
+
+
+def test_the_name_of_a_column_is_no_column():
+    with pytest.raises(ValueError, match=r"got str. A column of a table is passed itself"):
+        encode_groups("site", 3)
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

@@ -113,6 +113,8 @@ def test_what_is_wrong_is_named(federation):
             PrivacyUtilityDisplay.from_results(bad, [0.5])
     with pytest.raises(ValueError, match=r"scores of 'a' must have shape \(2,\) or \(2, n_repeats\).*\(3,\)"):
         PrivacyUtilityDisplay.from_results([1.0, 2.0], {"a": [1.0, 2.0, 3.0]})
+    with pytest.raises(TypeError, match="one estimator or a mapping of them by name; got list"):
+        PrivacyUtilityDisplay.from_estimators([PRIVATE], *federation)
     with pytest.raises(TypeError, match="FedDROClassifier has no parameter epsilon"):
         PrivacyUtilityDisplay.from_estimators(FedDROClassifier(), *federation)
     with pytest.raises(ValueError, match="n_repeats must be at least 1"):

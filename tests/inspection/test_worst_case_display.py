@@ -97,7 +97,7 @@ def test_no_change_is_a_plain_scatter(federation):
     assert legend(WorstCaseDisplay.from_estimator(model, X, y, groups).ax_) == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("features", [(0, 0), (0, 3), (-1, 0), (0,), (0, 1, 2)])
+@pytest.mark.parametrize("features", [(0, 0), (0, 3), (-1, 0), (0,), (0, 1, 2), ("petal", "sepal"), (0.5, 1.5), 0])
 def test_features_must_be_two_columns(display, features):
     display.features = features
     with pytest.raises(ValueError, match="features must be two different columns of X"):
@@ -105,7 +105,7 @@ def test_features_must_be_two_columns(display, features):
 
 
 def test_private_estimators_have_no_worst_case_to_show(federation):
-    with pytest.raises(TypeError, match="DPFedDROClassifier has no worst_case_distribution"):
+    with pytest.raises(TypeError, match=r"DPFedDROClassifier has no worst_case.* such as FedDROClassifier"):
         WorstCaseDisplay.from_estimator(DPFedDROClassifier(), *federation)
 
 

@@ -137,6 +137,16 @@ def test_scorer_without_groups_says_what_to_do():
         make_client_scorer()(model().fit(X, Y), X, Y)
 
 
+@pytest.mark.parametrize(
+    ("groups", "said"), [(None, "got None"), ([1, "a"] * 75, "orderable"), (["a"] * 149 + [None], "missing")]
+)
+def test_scores_of_clients_name_groups_that_are_none(groups, said):
+    with pytest.raises(ValueError, match=f"groups.*{said}"):
+        client_scores(model().fit(X, Y), X, Y, groups)
+    with pytest.raises(ValueError, match=f"groups.*{said}"):
+        worst_client_score(Y, Y, groups)
+
+
 def test_client_scores_match_scores_by_hand():
     fitted = model().fit(X, Y)
     rows = {client: np.flatnonzero(client == GROUPS) for client in ["alpha", "bravo", "charlie", "delta"]}

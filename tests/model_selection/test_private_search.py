@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdro import DPFedDROClassifier
+from skdro import DPFedDROClassifier, FedDROClassifier
 from skdro.exceptions import PrivacyLeakWarning, SingleClientWarning
 from skdro.model_selection import PrivateSearchCV, _trials, composed_cost
 from skdro.model_selection._trials import at_cost, held_out, noisy_accuracy
@@ -248,6 +248,10 @@ def test_at_cost_keeps_to_the_cost():
 @pytest.mark.parametrize(
     ("make", "named"),
     [
+        (
+            lambda: PrivateSearchCV(FedDROClassifier(), {"radius": [0.1]}),
+            r"estimator must be .* got FedDROClassifier",
+        ),
         (lambda: search({}), "candidates"),
         (lambda: search([]), "candidates"),
         (lambda: search("c_model"), "candidates"),
