@@ -29,6 +29,9 @@ __all__ = ["DivergenceClassifier"]
 EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_")
 PRIVATE_ONLY = ("privacy_", "history_")
 # solvers that sum all gradients afresh in each iteration
+N_ALONE = 16
+"""Features that are put at an end of their domain alone where a network is tried; each row costs a pass."""
+
 PLAIN = ("auto", "exact", "scdro", "dpgd", "dpsgda", "erm")
 # solvers whose iterations are of two kinds, each with all of its releases on one batch
 TWO_RATES = ("storm", "double_spider", "recursive_spider")
@@ -201,7 +204,8 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         if self.network is not None:
             if hidden is not None:
                 raise ValueError("hidden_layer_sizes and network are two models: leave one of them out.")
-            return self.network.build(n_classes, n_features)
+            extremes = None if self.epsilon is None else self._frame().extremes(N_ALONE)[:, :n_features]
+            return self.network.build(n_classes, n_features, extremes)
         if hidden is None:
             return LinearModel(n_classes, n_columns, self.fit_intercept)
         return TanhNetwork(n_classes, n_columns, int(hidden), self.fit_intercept)

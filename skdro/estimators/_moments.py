@@ -29,6 +29,9 @@ from ._public import Design
 
 __all__ = ["MomentEstimator"]
 
+LARGEST = float(np.finfo(float).max)
+"""Of a feature that is taken as given."""
+
 CONFIDENCE = 0.95
 """Of `certificate_`, over the noise."""
 
@@ -232,10 +235,11 @@ class MomentEstimator(PrivateFederated):
         if self.feature_map is None:
             return super()._frame()
         n_features = self.n_features_in_
-        box = ClippedFrame.as_given(n_features, False, np.inf)
+        box, reaches = ClippedFrame.as_given(n_features, False, np.inf), (1.0, self.data_norm, LARGEST)
         if self.feature_bounds is not None:
             box = ClippedFrame.of_box(*check_feature_bounds(self.feature_bounds, n_features), False, np.inf)
-        transform, n_mapped = public_map(self.feature_map, n_features)
+            reaches = (1.0,)
+        transform, n_mapped = public_map(self.feature_map, n_features, reaches)
         return MappedFrame(box, transform, ClippedFrame.as_given(n_mapped, self.fit_intercept, self.data_norm))
 
     def _release_name(self):

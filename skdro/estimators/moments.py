@@ -55,7 +55,10 @@ class DPMomentDROClassifier(MomentEstimator, PrivateFederatedClassifier):
     feature_map : transformer, default=None
         Applied to the features in their box, before rows are clipped: a non-linear model in one round.  A copy is
         fitted to public random rows, never to records, so use a map whose parameters are fixed
-        (``RBFSampler(random_state=0)``, ``PolynomialFeatures()``); it must map each row on its own.
+        (``RBFSampler(random_state=0)``, ``PolynomialFeatures()``); it must map each row on its own, and
+        fail on no row of the box (on no row at all without `feature_bounds`).  Public rows at the ends of the box are
+        tried.  Should it fail on a record all the same, the error is one fixed text; **that the fit fails is then one
+        bit about the records**.
     tune : bool, default=False
         Choose `noise_radius`, `radius` and the mixture inside the fit, at no further budget: each client deals its
         rows to two disjoint halves, whose moments are released together, and one half judges models of the other.

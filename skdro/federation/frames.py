@@ -18,6 +18,7 @@ __all__ = [
     "MappedFrame",
     "ResponseFrame",
     "client_moments",
+    "extreme_rows",
     "frame_of_moments",
     "response_frame_of_moments",
 ]
@@ -25,6 +26,38 @@ __all__ = [
 
 ROWS_AT_ONCE = 2048
 """Rows that are clipped at once: few enough to stay in the processor's cache."""
+
+MAP_FAILED = (
+    "feature_map failed on a record. It must map every row of the public box (feature_bounds, mapped to [-1, 1]; any "
+    "row without them) to the same number of columns. Nothing more is said here, since it would tell on the record."
+)
+
+
+def extreme_rows(n_features: int, reach: float, n_alone: int | None = None) -> np.ndarray:
+    """Public rows at the ends of a box: zeros, all features at an end, and one feature at an end at a time.
+
+    Parameters
+    ----------
+    n_features : int
+    reach : float
+        The box is [-reach, reach] in every feature.
+    n_alone : int, optional
+        Features that are put at an end alone, evenly spread; all by default.
+
+    Returns
+    -------
+    ndarray of shape (3 + 2 * n_alone, n_features)
+
+    Examples
+    --------
+    >>> extreme_rows(2, 1.0).tolist()
+    [[0.0, 0.0], [1.0, 1.0], [-1.0, -1.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]]
+    """
+    n_alone = n_features if n_alone is None else min(n_alone, n_features)
+    alone = np.zeros((n_alone, n_features))
+    alone[np.arange(n_alone), np.linspace(0, n_features - 1, n_alone).astype(int)] = 1.0
+    together = np.array([[0.0], [1.0], [-1.0]]) * np.ones(n_features)
+    return reach * np.vstack([together, alone, 0.0 - alone])
 
 
 class Frame:
@@ -136,6 +169,11 @@ class ClippedFrame(Frame):
         U.clip(-self.limit, self.limit, out=U)
         clip_rows_into(U, self.data_norm, Z)
 
+    def extremes(self, n_alone: int) -> np.ndarray:
+        """Public rows as `enter` returns them, at the ends of what it can return; see `extreme_rows`."""
+        rows = extreme_rows(len(self.affine.centre), min(self.limit, self.data_norm), n_alone)
+        return clip_rows_into(rows, self.data_norm, np.empty((len(rows), rows.shape[1] + self.affine.constant)))
+
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts in the user's units, as `AffineFrame.leave`: right but for the row clip."""
         return self.affine.leave(M)
@@ -144,6 +182,9 @@ class ClippedFrame(Frame):
 @dataclass(frozen=True)
 class MappedFrame(Frame):
     """A public map of the features, such as random Fourier features, between the public box and the norm clip.
+
+    The map is the user's code.  What it raises could tell on a record, so one fixed text takes its place; that it
+    failed at all is still one bit about the records, which no noise hides: the map must be total on the box.
 
     Parameters
     ----------
@@ -170,19 +211,35 @@ class MappedFrame(Frame):
         return self.clipped.data_norm
 
     def enter(self, X: np.ndarray) -> np.ndarray:
-        """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0."""
+        """Clipped rows of mapped features, shape (n_rows, n_mapped [+ 1]); what is no number counts as 0.
+
+        Raises
+        ------
+        ValueError
+            The map failed: a fixed text, without the cause.
+        """
         Z = np.empty((len(X), len(self.affine.centre) + self.affine.constant))
         self.enter_into(X, Z)
         return Z
 
     def enter_into(self, X: np.ndarray, Z: np.ndarray) -> None:
         """`enter`, written into `Z`."""
-        mapped = np.asarray(self.transform(self.box.enter(X)), dtype=float)
+        mapped = self._mapped(self.box.enter(X))
+        if mapped is None:  # raised here and not where it failed, so that no cause hangs on it
+            raise ValueError(MAP_FAILED)
         self.clipped.enter_into(np.nan_to_num(mapped, nan=0.0, posinf=1e300, neginf=-1e300), Z)
 
     def leave(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts of the mapped features, as `AffineFrame.leave`."""
         return self.clipped.leave(M)
+
+    def _mapped(self, U):
+        """Mapped rows, or None where the map fails, in whatever way."""
+        try:
+            mapped = np.asarray(self.transform(U), dtype=float)
+        except Exception:
+            return None
+        return mapped if mapped.shape == (len(U), len(self.affine.centre)) else None
 
 
 def _row_by_row(operation, X, row, out, n_beside=32):

@@ -1,8 +1,11 @@
 """A site's own privacy ledger: one file, one line a release, written before the release leaves the site.
 
 Gaussian-DP parameters of adaptive releases add in squares, so the file's mu^2 in total bounds the loss of all runs
-so far, whoever asked for them; the cap is a filter on that sum.  Lines are appended and flushed to the disk, never
-rewritten: a crash can at most charge for something that was not sent.  A file that cannot be read stops the site.
+so far, whoever asked for them; the cap is a filter on that sum.  Only releases under one adjacency add up like that:
+each line says under which it was made, and a file with lines under another one is refused.
+
+Lines are appended and flushed to the disk, never rewritten: a crash can at most charge for something that was not
+sent.  A file that cannot be read stops the site.
 """
 
 import json
@@ -16,8 +19,9 @@ from ..privacy.accounting import gaussian_epsilon
 from ..privacy.ledger import Release
 from ._wire import Refusal
 
-__all__ = ["SiteLedger"]
+__all__ = ["ADJACENCY", "SiteLedger"]
 
+ADJACENCY = "replace_one"
 ROUNDING = 1e-6  # relative; epsilon -> mu -> epsilon rounds up
 
 
@@ -30,6 +34,8 @@ class SiteLedger:
         The file; it begins to exist with the first charge.
     max_epsilon, delta : float
         The cap: charges that would raise epsilon at `delta` above `max_epsilon` are refused.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What the cap counts as one record more or less.  A line that does not say holds for the default.
 
     Examples
     --------
@@ -42,10 +48,11 @@ class SiteLedger:
     (0.01, 0.341)
     """
 
-    def __init__(self, path: str | os.PathLike, max_epsilon: float, delta: float):
+    def __init__(self, path: str | os.PathLike, max_epsilon: float, delta: float, adjacency: str = ADJACENCY):
         self.path = Path(path)
         self.max_epsilon = max_epsilon
         self.delta = delta
+        self.adjacency = adjacency
 
     @property
     def lines(self) -> list[dict]:
@@ -55,6 +62,8 @@ class SiteLedger:
         ------
         RuntimeError
             If a line is damaged: what was spent is then unknown.
+        Refusal
+            If a line holds for another adjacency: the sum would then mean nothing.
         """
         if not self.path.exists():
             return []
@@ -67,6 +76,8 @@ class SiteLedger:
                 f"The privacy ledger {self.path} is damaged, so what was spent is not known. Repair it from a copy; "
                 "a line that was cut off at the end was never sent and may be removed."
             ) from error
+        if not all(line.get("adjacency", ADJACENCY) == self.adjacency for line in lines):
+            raise Refusal("ledger-adjacency")
         return lines
 
     @property
@@ -107,6 +118,7 @@ class SiteLedger:
                     "run": run,
                     "round": round,
                     "release": release.name,
+                    "adjacency": self.adjacency,
                     "sensitivity": float(sensitivity),
                     "sigma": float(sigma),
                     "count": release.count,

@@ -21,7 +21,7 @@ import numpy as np
 from ..federation.agreement import Federation, Records
 from ..federation.protocol import Resumable
 from ..privacy.ledger import check_ledger
-from ._ledger import SiteLedger
+from ._ledger import ADJACENCY, SiteLedger
 from ._wire import Parcel, Refusal, pack_schema, unpack_schema
 
 __all__ = ["Memory", "Site"]
@@ -165,9 +165,11 @@ class Site:
         return estimator._federation(terms), records, int(place[0])
 
     def _check_budget(self, federation, g, run, node_config):
-        """Before the first round: refuse a run whose whole plan is more than the cap allows for."""
+        """Before the first round: refuse a run whose whole plan the cap does not allow for."""
         if federation.plan is None:
             return
+        if federation.plan.adjacency.name != _adjacency(node_config):
+            raise Refusal("adjacency")
         ledger = _ledger(node_config)
         planned = sum(float(release.mu_squared[g]) for release in federation.plan.releases.values())
         if not ledger.has_run(run):
@@ -209,13 +211,17 @@ def _number(value):
         return float("nan")
 
 
+def _adjacency(node_config):
+    return node_config.get("adjacency", ADJACENCY)
+
+
 def _ledger(node_config):
     directory = Path(node_config["state-dir"])
     directory.mkdir(parents=True, exist_ok=True)
     delta = _number(node_config.get("max-delta", DELTA))
     if not 0 < delta < 1:
         raise Refusal("no-cap")
-    return SiteLedger(directory / "ledger.jsonl", _number(node_config["max-epsilon"]), delta)
+    return SiteLedger(directory / "ledger.jsonl", _number(node_config["max-epsilon"]), delta, _adjacency(node_config))
 
 
 def _checkpoint(run, node_config):

@@ -36,6 +36,8 @@ REFUSALS = {
     "no-cap": "a private run needs max-epsilon (> 0) in the node_config of the site",
     "no-state-dir": "a private run needs state-dir in the node_config of the site, where its privacy ledger lives",
     "not-private": "the site has a privacy budget (max-epsilon) and answers private runs only",
+    "adjacency": "the run's adjacency is not that of the site (adjacency in its node_config, replace_one by default)",
+    "ledger-adjacency": "the site's ledger has releases under another adjacency than its node_config",
     "over-budget": "the site's max-epsilon does not allow for it",
     "no-name": "the node_config of the site has no site-name",
     "terms": "the terms of the run do not fit the site's data",

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..losses.clipping import clip_coefficients
 from ..losses.models import Records, all_scores
-from .records import Passes, flat, norms
+from .records import Passes, flat, norms, without_cause
 
 __all__ = ["ModuleEvaluation", "ModuleModel", "ModuleTerms", "seeded_module"]
 
@@ -60,12 +60,14 @@ class ModuleModel:
 
     def scores(self, parameters: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Scores of all classes, shape (n_records, n_classes)."""
-        return all_scores(self.passes.outputs(self.passes.unflattened(parameters), X[:, : self.n_features]))
+        named = self.passes.unflattened(parameters)
+        return all_scores(without_cause(self.passes.outputs, named, X[:, : self.n_features]))
 
     def evaluate(self, parameters: np.ndarray, records: Records) -> "ModuleEvaluation":
         """One pass over the records."""
         named, X = self.passes.unflattened(parameters), records.X[:, : self.n_features]
-        return ModuleEvaluation(self.passes, named, X, records.y, self.passes.losses(named, X, records.y))
+        losses = without_cause(self.passes.losses, named, X, records.y)
+        return ModuleEvaluation(self.passes, named, X, records.y, losses)
 
     def penalised(self) -> np.ndarray:
         """Weights of layers, which have two dimensions or more; neither biases nor the scales of a norm."""
@@ -89,7 +91,7 @@ class ModuleEvaluation:
     def gradient_sum(self, coefficient: np.ndarray) -> np.ndarray:
         """Sum over records of ``coefficient[i]`` times the gradient of record i, shape (n_parameters,)."""
         return sum(
-            self.passes.loss_gradient(self.parameters, x, self.y[rows], coefficient[rows])
+            without_cause(self.passes.loss_gradient, self.parameters, x, self.y[rows], coefficient[rows])
             for rows, x in self.passes.batches(self.X)
         )
 
@@ -100,7 +102,7 @@ class ModuleEvaluation:
     def gradients(self) -> Iterator[tuple[slice, list[torch.Tensor]]]:
         """Gradients of the records of each micro-batch, with its rows."""
         for rows, x in self.passes.batches(self.X):
-            yield rows, self.passes.gradients(self.parameters, x, self.y[rows])
+            yield rows, without_cause(self.passes.gradients, self.parameters, x, self.y[rows])
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import prod
 from numbers import Integral
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from torch import nn
 
@@ -22,7 +23,9 @@ class Network(BaseEstimator):
 
     In a private fit the gradient of every record is clipped on its own, whatever the module is: records enter it one
     by one.  Modules that mean to mix records (BatchNorm), to remember them, or to draw random numbers (Dropout) are
-    refused; use GroupNorm.  There is no private pre-training: a fit starts where the factory does.
+    refused; use GroupNorm.  What a module raises on a record is replaced by one fixed text, but **that a fit fails is
+    one bit about the records** all the same: the module must take every record within the public bounds, and it is
+    tried at their ends before a private fit.  There is no private pre-training: a fit starts where the factory does.
 
     Parameters
     ----------
@@ -76,12 +79,14 @@ class Network(BaseEstimator):
         self.micro_batch = micro_batch
         self.n_threads = n_threads
 
-    def build(self, n_classes: int, n_features: int) -> ModuleModel:
+    def build(self, n_classes: int, n_features: int, extremes: np.ndarray | None = None) -> ModuleModel:
         """The model for this many classes and features.
 
         Parameters
         ----------
         n_classes, n_features : int
+        extremes : ndarray of shape (n_rows, n_features), optional
+            Public rows at the ends of what a private record can be, which the module must take as well.
 
         Returns
         -------
@@ -93,6 +98,10 @@ class Network(BaseEstimator):
             A parameter is invalid, or the module cannot be trained record by record.
         TypeError
             The factory does not return a module.
+
+        Notes
+        -----
+        The factory is called twice, and must make a new module each time: one that it kept could keep records.
         """
         shape, outputs = self._shape(n_features), n_outputs(n_classes)
         for name in ("micro_batch", "n_threads"):
@@ -106,9 +115,14 @@ class Network(BaseEstimator):
         module = seeded_module(self.module, shape, outputs, TEMPLATE_SEED)
         if not isinstance(module, nn.Module):
             raise TypeError(f"module of Network must return an nn.Module; it returned {type(module).__name__}.")
+        if seeded_module(self.module, shape, outputs, TEMPLATE_SEED) is module:
+            raise ValueError(
+                "module of Network must be a factory that makes a new module at each call; it returned the same one "
+                "twice, which would last longer than the fit. Construct the module inside the factory."
+            )
         passes = Passes(module, shape, int(self.micro_batch), int(self.n_threads))
         check_layers(module)
-        check_passes(passes, outputs)
+        check_passes(passes, outputs, extremes)
         return ModuleModel(self.module, passes, outputs, n_features)
 
     def _shape(self, n_features):

@@ -8,7 +8,7 @@ Losses and norms are in float64 whatever the module computes in.  A gradient tha
 does a score: both are functions of their own record, like everything else here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,10 +17,15 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-__all__ = ["Passes", "flat", "norms"]
+__all__ = ["MODULE_FAILED", "Passes", "flat", "norms", "without_cause"]
 
 LARGEST = 1e75
 """Scores stay within this, as parameters do."""
+
+MODULE_FAILED = (
+    "module failed on a record. It must take every record within the public bounds (feature_bounds and data_norm). "
+    "Nothing more is said here, since it would tell on the record; pass some of your own through it to see the cause."
+)
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,24 @@ class Passes:
         # a single output stands against a zero score
         scores = torch.cat([torch.zeros_like(outputs), outputs]) if len(outputs) == 1 else outputs
         return nn.functional.cross_entropy(scores[None], label[None])
+
+
+def without_cause(function: Callable, *arguments):
+    """function(*arguments), where whatever a module raises on a record gives way to one fixed text.
+
+    That it failed at all is still one bit about the records: a module must be total within the public bounds.
+
+    Raises
+    ------
+    ValueError
+        `MODULE_FAILED`, with no cause and no context.
+    """
+    try:
+        return function(*arguments)
+    except Exception:
+        pass
+    # raised here and not where it failed, so that no cause hangs on it
+    raise ValueError(MODULE_FAILED)
 
 
 def norms(parts: list[torch.Tensor]) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """DPMomentDROClassifier and DPMomentDRORegressor: what they fit, what is free afterwards, what is refused."""
 
+import math
 import pickle
 import tracemalloc
 
@@ -7,11 +8,12 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, SplineTransformer
 
 from skdro import DPMomentDROClassifier, DPMomentDRORegressor
 from skdro.exceptions import PrivacyLeakWarning
 from skdro.federation import doors
+from skdro.federation.frames import MAP_FAILED
 from skdro.privacy.accounting import ACCOUNTANTS
 from skdro.privacy.mechanism import release
 
@@ -328,6 +330,14 @@ def test_random_features_learn_what_is_not_linear():
     assert mapped.coef_.shape == (1, 6)
 
 
+SECRET, VALUE = "HIV-positive", 7.640625
+
+
+def math_log(X):
+    """Not total on the box, and says so only at its end."""
+    return np.array([[math.log(1.0 - u) for u in row] for row in X])
+
+
 class Recorder(TransformerMixin, BaseEstimator):
     """Keeps what it is fitted to."""
 
@@ -378,6 +388,63 @@ def test_feature_maps_that_would_leak_are_refused(federation, releases, feature_
     with pytest.raises(ValueError, match=f"feature_map.*{why}"):
         estimator(feature_map=feature_map).fit(X, y, groups=groups)
     assert releases == []
+
+
+WITH_ENDS = np.array([[-1.0] * 3, [0.0] * 3, [1.0] * 3])
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "feature_bounds"),
+    [
+        (
+            SplineTransformer(extrapolation="error"),
+            (-1, 1),
+        ),  # its knots lie just inside the box
+        (SplineTransformer(knots=WITH_ENDS, extrapolation="error"), None),
+        (FunctionTransformer(math_log), (-1, 1)),
+    ],
+)
+def test_a_map_that_fails_at_an_end_of_the_box_is_refused_before_any_record_is_seen(
+    federation, releases, feature_map, feature_bounds
+):
+    X, y, groups = federation
+    with pytest.raises(ValueError, match="feature_map must map all rows"):
+        estimator(feature_map=feature_map, feature_bounds=feature_bounds).fit(X, y, groups=groups)
+    assert releases == []
+
+
+def test_a_map_that_is_total_on_the_box_is_accepted(federation):
+    X, y, groups = federation
+    X[7] = [1e9, -1e9, 0.0]  # at a corner
+    total = SplineTransformer(knots=WITH_ENDS, extrapolation="error")
+    estimator(feature_map=total, feature_bounds=(-1, 1)).fit(X, y, groups=groups)
+
+
+class Choosy(Recorder):
+    """Fails, in a way of its own, on rows whose first feature is VALUE."""
+
+    def __init__(self, way="raise"):
+        self.way = way
+
+    def transform(self, X):
+        found = X[:, 0] == VALUE
+        if found.any() and self.way == "raise":
+            raise KeyError(f"{SECRET}: {X[found]}")
+        if found.any() and self.way == "text":
+            return X.astype(object) + SECRET
+        return X[:, :2] if found.any() and self.way == "columns" else X[: len(X) - found.sum()]
+
+
+@EACH_KIND
+@pytest.mark.parametrize("way", ["raise", "text", "columns", "rows"])
+def test_what_a_map_raises_on_a_record_is_not_passed_on(federation, kind, way):
+    """Neither the record nor the cause, and the same text however it failed."""
+    X, y, groups = federation
+    X[7, 0] = VALUE
+    with pytest.raises(ValueError, match="feature_map failed") as caught:
+        estimator(kind, feature_map=Choosy(way), feature_bounds=None).fit(X, y, groups=groups)
+    assert str(caught.value) == MAP_FAILED
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
 
 
 class Witness:
@@ -476,9 +543,6 @@ def test_bad_parameters_are_named_before_any_release(federation, releases, kind,
     assert releases == []
 
 
-SECRET, VALUE = "HIV-positive", 7.640625
-
-
 @EACH_KIND
 @pytest.mark.parametrize(
     "spoil",
@@ -569,7 +633,7 @@ def test_null_records_are_counted_and_add_nothing():
     ("value", "parameters"),
     [
         (1e200, {"feature_map": RBFSampler(n_components=20, random_state=0), "feature_bounds": None}),
-        (-4.0, {"feature_map": FunctionTransformer(lambda Z: np.log1p(Z))}),
+        (-4.0, {"feature_map": FunctionTransformer(lambda Z: np.exp(-1 / (1 + Z)))}),
     ],
     ids=["overflow", "corner of the box"],
 )

@@ -242,6 +242,7 @@ def test_a_site_that_computes_with_other_settings_is_refused(study):
         ({"diagnostics": "not-private"}, "diagnostics"),
         ({"classes": None}, "classes"),
         ({"epsilon": 30.0}, "over-budget"),
+        ({"adjacency": "zero_out"}, "adjacency"),
     ],
 )
 def test_a_site_refuses_what_it_may_not_do(study, changed, code):
@@ -252,6 +253,22 @@ def test_a_site_refuses_what_it_may_not_do(study, changed, code):
         study.run(make, run_config={"start-timeout": 0.3})
     assert REFUSALS[code] in str(error.value)
     assert not list(study.state_dir.glob("*/ledger.jsonl"))
+
+
+def test_runs_under_the_other_adjacency_need_the_sites_consent_and_a_ledger_of_their_own(study):
+    def zero_out(config):
+        return private(config).set_params(adjacency="zero_out")
+
+    study.private["adjacency"] = "zero_out"
+    assert study.run(zero_out).privacy_.adjacency == "zero_out"
+    ledger = study.state_dir / "d" / "ledger.jsonl"
+    before = ledger.read_bytes()
+    for make, adjacency, code in ((private, "zero_out", "adjacency"), (private, "replace_one", "ledger-adjacency")):
+        study.private["adjacency"] = adjacency
+        with pytest.raises(RuntimeError) as error:
+            study.run(make, run_config={"start-timeout": 0.3})
+        assert REFUSALS[code] in str(error.value)
+    assert ledger.read_bytes() == before
 
 
 def test_a_random_state_in_the_run_is_refused_even_if_it_is_not_used(study):

@@ -67,11 +67,32 @@ def test_a_line_is_on_the_disk_with_all_that_an_auditor_needs(tmp_path):
         "run": 7,
         "round": 3,
         "release": "gradient",
+        "adjacency": "replace_one",
         "sensitivity": 0.1,
         "sigma": 1.0,
         "count": 1,
         "mu_squared": pytest.approx(0.01),
     }
+
+
+def test_losses_under_two_adjacencies_are_never_added_up(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    SiteLedger(path, 5.0, 1e-5, "zero_out").charge([release()], run=1, round=0)
+    before = path.read_bytes()
+    ledger = SiteLedger(path, 5.0, 1e-5)
+    for attempt in (lambda: ledger.mu_squared, lambda: ledger.charge([release()], run=2, round=0)):
+        with pytest.raises(Refusal, match="adjacency"):
+            attempt()
+    assert path.read_bytes() == before
+    assert SiteLedger(path, 5.0, 1e-5, "zero_out").mu_squared == pytest.approx(0.01)
+
+
+def test_a_line_of_old_that_does_not_say_holds_for_replace_one(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    path.write_text('{"run": 1, "round": 0, "mu_squared": 0.01}\n')
+    assert SiteLedger(path, 5.0, 1e-5, "replace_one").mu_squared == 0.01
+    with pytest.raises(Refusal, match="adjacency"):
+        SiteLedger(path, 5.0, 1e-5, "zero_out").check(0.0)
 
 
 def charge_until_refused(path, cap):

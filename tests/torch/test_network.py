@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from skdro.torch import Network, resnet20  # noqa: E402
+from skdro.torch.records import MODULE_FAILED  # noqa: E402
 
 CLASSES = [DROSpiderClassifier, KLDROSpiderClassifier]
 BOX = ([4, 2, 1, 0], [8, 4.5, 7, 2.5])
@@ -90,6 +91,90 @@ class Stateful(Counting):
         return self.last(x) * float(np.random.default_rng().random())
 
 
+class Keeping(Counting):
+    """Keeps the records it sees, in the way it is told."""
+
+    def __init__(self, n_in, n_out, keep):
+        super().__init__(n_in, n_out)
+        self.keep = keep
+        self.trace, self.rows, self.notes, self.held = {}, [], Notes(), {"deep": [[]]}
+        self.array = np.zeros(1)
+
+    def forward(self, x):
+        self.keep(self, x)
+        return self.last(x)
+
+
+class Notes:
+    """An object that is no module."""
+
+
+def in_a_new_attribute(module, x):
+    module.features = x
+
+
+def in_a_dict(module, x):
+    module.trace[len(module.trace)] = x
+
+
+def in_place_of_another(module, x):
+    module.trace["last"] = x
+
+
+def in_a_list(module, x):
+    module.rows.append(x)
+
+
+def in_another_object(module, x):
+    module.notes.last = x
+
+
+def in_depth(module, x):
+    module.held["deep"][0].append(x)
+
+
+def in_a_counter(module, x):
+    module.n_calls = getattr(module, "n_calls", 0) + 1
+
+
+def in_an_array(module, x):
+    module.array += 1.0
+
+
+def in_a_new_layer(module, x):
+    module.extra = nn.Identity()
+
+
+KEPT = {
+    in_a_new_attribute: "features",
+    in_a_dict: "trace",
+    in_place_of_another: "trace",
+    in_a_list: "rows",
+    in_another_object: "notes",
+    in_depth: "held",
+    in_a_counter: "n_calls",
+    in_an_array: "array",
+    in_a_new_layer: "_modules",
+}
+
+
+def keeping(keep, shape, n_outputs):
+    return nn.Sequential(nn.Linear(*shape, 3), Keeping(3, n_outputs, keep))
+
+
+class Lookup(nn.Module):
+    """An embedding of codes, which must be those it has."""
+
+    def __init__(self, n_in, n_out, n_codes=3, clamped=False):
+        super().__init__()
+        self.codes, self.last = nn.Embedding(n_codes, 4), nn.Linear(4, n_out)
+        self.largest, self.clamped = n_codes - 1, clamped
+
+    def forward(self, x):
+        codes = x[:, 0].abs().long()
+        return self.last(self.codes(codes.clamp(0, self.largest) if self.clamped else codes))
+
+
 def of(module, shape, n_outputs):
     return module(*shape, n_outputs)
 
@@ -132,6 +217,94 @@ def iris():
 def test_what_cannot_be_trained_record_by_record_is_named(iris, network, error, named, epsilon):
     with pytest.raises(error, match=named):
         DROSpiderClassifier(epsilon=epsilon, classes=[0, 1, 2], network=network).fit(*iris)
+
+
+@pytest.mark.parametrize("keep", KEPT)
+def test_a_module_that_keeps_records_in_attributes_is_named(iris, keep):
+    named = f"layer '1' changes its attribute '{KEPT[keep]}' .* local variables"
+    with pytest.raises(ValueError, match=named):
+        DROSpiderClassifier(network=Network(partial(keeping, keep)), **PRIVATE).fit(*iris)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.GroupNorm(2, 4),
+        lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),
+        lambda: nn.MultiheadAttention(4, 1).out_proj,
+        lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5)).eval(),
+    ],
+)
+def test_layers_that_keep_nothing_are_accepted(make):
+    Network(partial(with_hidden, make)).build(3, 4)
+
+
+def test_a_factory_must_make_a_module_at_each_call(iris):
+    one = nn.Linear(4, 3)
+    with pytest.raises(ValueError, match="same one twice"):
+        DROSpiderClassifier(network=Network(lambda shape, n_outputs: one), **PRIVATE).fit(*iris)
+
+
+CODES = {"epsilon": 1.0, "delta": 1e-3, "classes": [0, 1], "n_rounds": 2}
+
+
+@pytest.mark.parametrize("data_norm", [2.9, 100.0])
+@pytest.mark.parametrize("clamped", [False, True])
+def test_a_module_must_take_every_record_of_the_public_domain(data_norm, clamped):
+    """Whether it is refused depends on the bounds alone: not on the data, where no code is out of range."""
+    X, y = np.zeros((20, 1)), np.arange(20) % 2
+    lookup = Network(partial(of, partial(Lookup, clamped=clamped)))
+    model = DROSpiderClassifier(network=lookup, data_norm=data_norm, **CODES)
+    if clamped or data_norm < 3:
+        X[3] = 57.0
+        model.fit(X, y)
+        return
+    for X[3] in (0.0, 57.0):
+        with pytest.raises(ValueError, match=r"within the public bounds.*99.995 in size.*clamp"):
+            model.fit(X, y)
+
+
+class Choosy(nn.Module):
+    """Fails on values that no public row has."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.last = nn.Linear(n_in, n_out)
+        self.codes = nn.Embedding(2, n_out)
+
+    def forward(self, x):
+        found = ((x[:, 0] > 0.42) & (x[:, 0] < 0.43)).long()
+        return self.last(x) + self.codes(found * 57)
+
+
+@pytest.mark.filterwarnings("ignore::skdro.exceptions.NoiseFeedbackWarning")
+@pytest.mark.parametrize("solver", ["dpgd", "double_spider"])
+def test_what_a_module_raises_on_a_record_is_not_passed_on(solver):
+    X, y = np.full((20, 1), 0.1), np.arange(20) % 2
+    model = DROSpiderClassifier(network=Network(partial(of, Choosy)), solver=solver, data_norm=2.0, **CODES)
+    model.fit(X, y)
+    X[3] = 0.425
+    for fails in (lambda: model.predict(X), lambda: clone(model).fit(X, y)):
+        with pytest.raises(ValueError, match="module failed on a record") as caught:
+            fails()
+        assert str(caught.value) == MODULE_FAILED
+        assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+def test_gradients_and_sums_that_fail_say_nothing_either():
+    model = Network(partial(of, Choosy)).build(2, 1)
+    X, y = np.full((5, 1), 0.1), np.zeros(5, dtype=int)
+    evaluation = model.evaluate(model.start(np.random.default_rng(0)), Records.of(X, y))
+    evaluation.X[3] = 0.425
+    for fails in (
+        evaluation.gradient_norms,
+        lambda: evaluation.gradient_sum(np.ones(5)),
+        lambda: evaluation.clipped(np.ones(5), 1.0).total(np.ones(5)),
+    ):
+        with pytest.raises(ValueError) as caught:
+            fails()
+        assert str(caught.value) == MODULE_FAILED
+        assert caught.value.__context__ is None
 
 
 def test_instance_norm_that_remembers_is_refused():
