@@ -48,8 +48,8 @@ federated = GridSearchCV(
 )
 
 # %%
-# Three random splits of each data set; the test labels are clean.  Sixty rounds leave the last digits of the objective
-# open, and predict as more do.
+# Three random splits of each data set; the test labels are clean.  Sixty rounds leave the last digits of the
+# objective open, and predict as more do.
 METHODS = ("pooled SVM", "FedDROClassifier")
 scores = {(name, method): [] for name in DATA for method in METHODS}
 chosen = {name: [] for name in DATA}
