@@ -324,16 +324,16 @@ def radius_path(
     >>> bool(path.risks[0] < path.risks[1])
     True
     """
-    radii = checked_radii(radii)
+    checked = checked_radii(radii)
     model = WassersteinDROClassifier(
         kappa=kappa, norm=norm, fit_intercept=fit_intercept, max_iter=max_iter, tol=tol, warm_start=True
     )
     fitted = {}
-    for radius in sorted(set(radii.tolist()), reverse=True):
+    for radius in sorted(set(checked.tolist()), reverse=True):
         model.set_params(radius=radius).fit(X, y, sample_weight)
         fitted[radius] = (
             model.coef_, model.intercept_, model.worst_case_risk_, model.dual_gap_, model.lambda_, model.n_iter_
         )  # fmt: skip
-    columns = zip(*(fitted[radius] for radius in radii.tolist()), strict=True)
+    columns = zip(*(fitted[radius] for radius in checked.tolist()), strict=True)
     coefs, intercepts, risks, gaps, lambdas, n_iters = (np.array(column) for column in columns)
-    return RadiusPath(radii, coefs, intercepts, risks, gaps, lambdas, n_iters, model.classes_)
+    return RadiusPath(checked, coefs, intercepts, risks, gaps, lambdas, n_iters, model.classes_)

@@ -29,7 +29,7 @@ class _Same:
     def __eq__(self, other):
         return isinstance(other, _Same) and self.value is other.value
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # the typing of object knows no other way
 
 
 def attributes(module: nn.Module) -> dict[tuple[str, str], Any]:

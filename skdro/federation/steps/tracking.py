@@ -14,7 +14,7 @@ A floor on the clip keeps the rounding of the sums far below the noise.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -133,7 +133,11 @@ class Tracked:
         mix = self.rule.mix(t)
         total = mix.fresh * terms.total(rows) if mix.fresh else 0.0
         inside = clip * (1.0 - FLOOR)
-        return total + mix.changed * terms.change(old, rows, inside) if mix.changed else total
+        if not mix.changed:
+            return total
+        return total + mix.changed * terms.change(
+            cast(Terms, old), rows, inside
+        )  # a change is asked, so `old` is there
 
     def release(self, doors: Doors, exact: np.ndarray, ledger, *, index, t: int, round: int, clip: float, largest):
         """What iteration t lets out of these exact sums, shape (n_draws, ...), through the doors of one end.
