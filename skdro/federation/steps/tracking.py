@@ -135,9 +135,8 @@ class Tracked:
         inside = clip * (1.0 - FLOOR)
         if not mix.changed:
             return total
-        return total + mix.changed * terms.change(
-            cast(Terms, old), rows, inside
-        )  # a change is asked, so `old` is there
+        change = terms.change(cast(Terms, old), rows, inside)  # there are old terms where a change is asked
+        return total + mix.changed * change
 
     def release(self, doors: Doors, exact: np.ndarray, ledger, *, index, t: int, round: int, clip: float, largest):
         """What iteration t lets out of these exact sums, shape (n_draws, ...), through the doors of one end.
