@@ -7,8 +7,10 @@ defaults of the package at *that same total*, with local and with trusted aggreg
 with the paper's radius .01 and kappa 2.
 
 The norm is the paper's l_inf in its dual, norm="l1" here: with the l_inf transport cost of its text the zero model is
-optimal at radius .1.  The numbers were read off the paper's figure by eye only, so none is printed beside ours; what
-can be compared is the order of the methods.
+optimal at radius .1.  The paper prints no numbers, so none stands beside ours; what can be compared is the order of
+the methods, and it is not the paper's: with the constants it states, published DRO is behind published ERM and SGD
+wherever the models are informative, also in an independent prototype on another simulated pump.  The default of the
+package with trusted aggregation is ahead at the smaller budgets.
 
     python examples/reproduction/figure1_privacy_utility.py [--quick]
 """
@@ -48,7 +50,7 @@ def total(epsilon, delta, seed, quick):
 
 
 def private(method, epsilon, delta, seed, quick):
-    """Mean per-class recall of a private fit, and its total epsilon at delta."""
+    """Mean per-class recall of a private fit."""
     warnings.simplefilter("ignore")
     X, y, groups, X_test, y_test = pump_study(seed, quick)
     model = clone(METHODS[method]).set_params(epsilon=epsilon, delta=delta, classes=range(4), random_state=seed)
@@ -56,7 +58,7 @@ def private(method, epsilon, delta, seed, quick):
         model.set_params(epsilon=total(epsilon, delta, seed, quick))
     model.fit(X, y, groups=groups)
     recall = recall_score(y_test, model.predict(X_test), average="macro", zero_division=0.0)
-    return {"recall": recall, "total": model.privacy_.epsilon}
+    return {"recall": recall}
 
 
 def exact(seed, quick):
@@ -96,8 +98,7 @@ def main():
         for method in METHODS:
             family, kind = method.split(", ")
             band(ax, EPSILONS, tables[method, delta], method, color=COLOURS[family], ls=STYLES[kind])
-        published = rows[(rows["method"] == "DRO, published") & (rows["delta"] == delta)]
-        totals = published.groupby("epsilon")["total"].mean()
+        totals = {epsilon: total(epsilon, delta, 0, args.quick) for epsilon in EPSILONS}
         ax.set_xticks(EPSILONS, [f"{e:g}\n({totals[e]:.2g})" for e in EPSILONS])
         ax.set(title=f"delta = {delta:g}", xlabel="epsilon a round of the published algorithm\n(exact total)")
     axes[0, 0].set_ylabel("mean per-class recall")
