@@ -107,9 +107,7 @@ class Study:
         path = self.path("_summary.csv")
         lines = [
             f"# {title}",
-            f"# command: python examples/reproduction/{Path(sys.argv[0]).name}"
-            + " --quick" * self.args.quick
-            + (f" --seeds {self.args.seeds}" if self.args.seeds else ""),
+            f"# command: python examples/reproduction/{' '.join(command())}",
             f"# date: {date.today().isoformat()}",
             f"# versions: skdro {skdro.__version__}, python {platform.python_version()}, "
             + ", ".join(f"{name} {version(name)}" for name in PACKAGES),
@@ -121,6 +119,14 @@ class Study:
     def save(self, figure, suffix=""):
         """Write a figure."""
         figure.savefig(self.path(f"{suffix}.png"), dpi=110)
+
+
+def command():
+    """The words of this call, without those that change no number."""
+    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
+    if "--jobs" in words:
+        del words[words.index("--jobs") : words.index("--jobs") + 2]
+    return [word for word in words if word != "--fresh"]
 
 
 def identity(job):

@@ -79,11 +79,12 @@ def test_quick_runs_lie_apart(study_module):
     assert len(function.calls) == 2 * len(JOBS)
 
 
-def test_comparison(study_module, tmp_path, capsys):
+def test_comparison(study_module, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/there/some_script.py", "--jobs", "3", "--seeds", "4", "--fresh"])
     study_of(study_module).compare("A title", [("one", "x", [1.0, 3.0], 1.0), ("one", "y", [2.0, 2.0], None)])
     lines = (tmp_path / "name_summary.csv").read_text().splitlines()
     assert lines[0] == "# A title"
-    assert lines[1] == "# command: python examples/reproduction/some_script.py"
+    assert lines[1] == "# command: python examples/reproduction/some_script.py --seeds 4"
     table = pd.read_csv(tmp_path / "name_summary.csv", comment="#")
     assert table["ours"].tolist() == [2.0, 2.0]
     assert table["standard error"].tolist() == [1.0, 0.0]
