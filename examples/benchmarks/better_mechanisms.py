@@ -43,8 +43,8 @@ GRIDS = {
 # printed by --choose
 CHOSEN = {
     "output perturbation, trusted": 0.1,
-    "steps from noise, trusted": 3.0,
-    "steps from noise, local": 5.0,
+    "steps from noise, trusted": 5.0,
+    "steps from noise, local": 8.0,
     "weights N^p, local": 1.5,
 }
 
