@@ -184,7 +184,8 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
 
     `n_rounds` and `c_model` were chosen together on simulated data
     (``examples/benchmarks/choose_private_steps.py``).  No certificate comes with a private fit, and in our
-    comparisons the radius did not improve private accuracy (``examples/benchmarks/private_uci.py``).
+    comparisons the radius improved private accuracy only where many labels were wrong and sensors had drifted
+    (``examples/benchmarks/private_uci.py``, ``examples/reproduction/robust_under_shift.py``).
 
     References
     ----------
