@@ -1,8 +1,11 @@
 """Designs that several private classifiers share: a plan for the budget, and the algorithm that keeps to it."""
 
+import numpy as np
+
 from ..federation.batches import FullBatch, PoissonBatch
 from ..federation.doors import GaussianDoor, pass_through
 from ..federation.steps.gradient import GradientDescent
+from ..losses.crammer_singer import GRADIENT_NORM
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
 from ..privacy.sampled_plan import Batches, poisson_plan
@@ -73,6 +76,21 @@ GRADIENT_RELEASE = {
 }
 
 
+# aggregation -> c of steps without noise, chosen on simulated data (examples/benchmarks/better_mechanisms.py)
+NOISELESS_STEP = {"local": 8.0, "trusted": 5.0}
+
+
+def step_constant(estimator, facts, sigma: np.ndarray) -> float:
+    """Constant c of the steps c / sqrt(t): the one given or, with "auto", one that shrinks as the noise grows.
+
+    The measure of the noise is its norm in one round over the largest norm of a mean gradient, where it is largest.
+    """
+    if estimator.c_model != "auto":
+        return estimator.c_model
+    noise = np.max(sigma) * np.sqrt(facts.n_classes * facts.n_columns) / (GRADIENT_NORM * estimator.data_norm)
+    return float(NOISELESS_STEP[estimator.aggregation] / np.hypot(1.0, noise))
+
+
 def _descent(estimator, facts, objective, plan, batch):
     _, doors = GRADIENT_RELEASE[estimator.aggregation]
     at_client, at_server = doors(GaussianDoor(plan.releases["gradient"], facts.noise))
@@ -80,7 +98,7 @@ def _descent(estimator, facts, objective, plan, batch):
         objective=objective,
         n_classes=facts.n_classes,
         alpha=facts.alpha,
-        step=estimator.c_model,
+        step=step_constant(estimator, facts, plan.releases["gradient"].sigma),
         data_norm=estimator.data_norm,
         at_client=at_client,
         at_server=at_server,

@@ -37,6 +37,8 @@ def global_design(estimator, facts):
 def paper_design(estimator, facts):
     """Algorithm 2 as published: a noisy model and, unless labels are trusted, a noisy multiplier a round."""
     check_local(estimator)
+    if estimator.c_model == "auto":
+        raise ValueError('c_model="auto" is a rule for variant="global"; variant="paper" needs a number, as 2.0.')
     kappa = facts.settings["kappa"]
     trusted = ~np.isfinite(kappa)
     if trusted.any() and not trusted.all():
@@ -132,9 +134,10 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
         Exact composition, or the papers' looser bound.
     n_rounds : int, default=30
         Rounds, all of them charged.
-    c_model : float, default=3.0
+    c_model : float or "auto", default=3.0
         Step-size constant, > 0: steps are c_model / sqrt(t) ("global") or those of Theorem 3 ("paper", where the
-        authors use 2 and 50 to 150 rounds).
+        authors use 2 and 50 to 150 rounds).  "auto" (not for "paper") makes it smaller where the public noise is
+        larger, which helps at small budgets with local noise.
     c_lambda : float, default=6.0
         Step-size constant of the multiplier, > 0; only for variant="paper".
     rho : float, default=0.8
@@ -212,6 +215,7 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
         "kappa": [Interval(Real, 0, None, closed="right"), "array-like", dict],
         "norm": [StrOptions(set(TRANSPORT_NORMS))],
         "variant": [StrOptions(set(VARIANTS))],
+        "c_model": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "c_lambda": [Interval(Real, 0, None, closed="neither")],
         "rho": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither")],

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdro
-from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier
+from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier, plan_noise
 from skdro.exceptions import PrivacyLeakWarning, SingleClientWarning
 from skdro.federation import doors
 from skdro.preprocessing import RowNormClipper
@@ -800,3 +800,24 @@ def test_it_works_inside_meta_estimators(federation, method, routing):
 
 def test_they_are_public():
     assert {cls.__name__ for cls, _ in METHODS.values()} <= set(skdro.__all__)
+
+
+@seeded
+@pytest.mark.parametrize("epsilon", [0.1, 100.0])
+@pytest.mark.parametrize(("aggregation", "noiseless"), [("local", 8.0), ("trusted", 5.0)])
+def test_automatic_steps_shrink_with_the_public_noise(federation, aggregation, noiseless, epsilon):
+    X, y, groups = federation
+    rows = np.unique(groups, return_counts=True)[1].tolist()
+    noise = plan_noise(epsilon, 1e-5, 30, rows, n_features=3, n_classes=3, aggregation=aggregation).noise
+    by_hand = noiseless / np.sqrt(1 + max(place.ratio_round for place in noise.values()) ** 2)
+    settings = {"aggregation": aggregation, "epsilon": epsilon, "n_rounds": 30, "random_state": 0}
+    automatic = estimator("local", **settings, c_model="auto").fit(X, y, groups=groups)
+    given = estimator("local", **settings, c_model=by_hand).fit(X, y, groups=groups)
+    np.testing.assert_allclose(automatic.coef_, given.coef_, rtol=1e-9)
+    assert automatic.privacy_.events == given.privacy_.events
+
+
+def test_automatic_steps_are_not_for_the_published_algorithm(federation):
+    X, y, groups = federation
+    with pytest.raises(ValueError, match=r'c_model="auto" is a rule for variant="global"'):
+        estimator("paper", c_model="auto").fit(X, y, groups=groups)
