@@ -14,6 +14,24 @@ Where a published figure is not reached, the text above its table says why.
 """
 
 
+# the papers' own order, then what is ours
+ORDER = (
+    "table1",
+    "table4",
+    "figure1",
+    "figure2",
+    "figure3",
+    "mixture_figure2",
+    "divergence_table3",
+    "membership_table2",
+)
+
+
+def _place(path):
+    name = path.stem.removesuffix("_summary")
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+
 def _read(path):
     """Header lines as a dictionary (the first is the title), and the rows."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -62,7 +80,7 @@ def results_page(folder: Path, images: Path) -> str:
     """
     parts = [PAGE]
     images.mkdir(exist_ok=True)
-    for path in sorted((folder / "results").glob("*_summary.csv")):
+    for path in sorted((folder / "results").glob("*_summary.csv"), key=_place):
         title, facts, rows = _read(path)
         name, script = path.stem.removesuffix("_summary"), Path(facts["command"].split()[1]).name
         parts += [f"## {title}", _story(folder / script)]

@@ -99,7 +99,7 @@ def main():
     for data in tasks:
         free = rows.loc[(rows["data"] == data) & (rows["solver"] == FREE), "accuracy"]
         entries += [(f"{data}, {FREE}", f"epsilon {epsilon:g}", free, None) for epsilon in epsilons]
-    study.compare("Table 3: test accuracy (%) at equal, exact privacy", entries)
+    study.compare("Third paper, Table 3: test accuracy (%) at equal, exact privacy", entries)
 
     figure, axes = plt.subplots(
         1, len(tasks), figsize=(2.5 + 3.6 * len(tasks), 4), layout="constrained", squeeze=False

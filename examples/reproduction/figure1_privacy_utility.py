@@ -89,7 +89,7 @@ def main():
     for method in METHODS:
         table = tables[method, 1e-5]
         entries += [(method, f"{e:g} a round", table[e].to_numpy(), None) for e in EPSILONS]
-    study.compare("Figure 1: mean per-class recall on the pump, delta 1e-5, 150 rounds", entries)
+    study.compare("First paper, Figure 1: mean per-class recall on the pump, delta 1e-5, 150 rounds", entries)
 
     size = (1.5 + 3.6 * len(deltas), 4)
     figure, axes = plt.subplots(1, len(deltas), figsize=size, sharey=True, layout="constrained", squeeze=False)

@@ -72,7 +72,7 @@ def main():
         row = f"epsilon {epsilon:g} a round"
         entries += [(row, "peak", table.max(axis=1), None), (row, f"round {T}", table[:, -1], None)]
         entries += [(row, "round of the peak", table.argmax(axis=1) + 1, None)]
-    study.compare("Figure 2: convergence metric of DP-Fed DRO on the pump, delta 1e-5", entries)
+    study.compare("First paper, Figure 2: convergence metric of DP-Fed DRO on the pump, delta 1e-5", entries)
     means = {key: table.mean(axis=0).to_numpy() for key, table in tables.items()}
     last = np.array([[means[e, d][-1] for e in EPSILONS] for d in deltas])
     peaks = np.array([[means[e, d].max() for e in EPSILONS] for d in deltas])

@@ -102,7 +102,7 @@ def main():
         ratio = rows.xs(above, level="method")["whole"] / rows.xs(below, level="method")["whole"]
         for (panel, size), values in ratio.groupby(["panel", "size"], sort=False):
             entries.append((name, f"{size} {PANELS[panel]}", values.to_numpy(), None))
-    study.compare("Figure 3: ratios of the time of 120 rounds", entries)
+    study.compare("First paper, Figure 3: ratios of the time of 120 rounds", entries)
 
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
     for ax, (panel, label) in zip(axes, PANELS.items(), strict=True):

@@ -84,7 +84,7 @@ def main():
         ("allowed by the guarantee", f"epsilon {e:g}", tables["DP Double-SPIDER", "allowed"][e], None)
         for e in epsilons
     ]
-    study.compare("Table 2: area under the curve of membership inference", entries)
+    study.compare("Third paper, Table 2: area under the curve of membership inference", entries)
 
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained")
     for ax, (attacked, label) in zip(axes, ATTACKS.items(), strict=True):

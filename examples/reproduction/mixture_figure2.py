@@ -222,7 +222,7 @@ def main():
         estimator.set_params(fit_intercept=False, client_weights="size")
         models = np.array([estimator.fit(s.data, s.target, groups=s.groups).coef_ for s in studies])
         entries += [(label, mixture, clean_errors(models, weights), None) for mixture, weights in mixtures.items()]
-    study.compare("Figure 2 of the second paper: clean-test MSE by test mixture (the first is the paper's)", entries)
+    study.compare("Second paper, Figure 2: clean-test MSE by test mixture (the first is the paper's)", entries)
 
     tables = {
         "as run": metric_as_run(paths["BiDRO-FL"], studies),

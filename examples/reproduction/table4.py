@@ -75,7 +75,7 @@ def main():
     for regime, gain in gains.items():
         published = round(paper["native"][regime] - paper["one-vs-all"][regime], 4)
         entries.append(("native - one-vs-all, paired", f"{regime} overlap", gain, published))
-    study.compare("Table 4: macro recall where classes overlap", entries)
+    study.compare("First paper, Table 4: macro recall where classes overlap", entries)
     print("\nnative >= one-vs-all in all regimes:", all(gain.mean() >= 0 for gain in gains.values()))
 
     figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
