@@ -29,7 +29,7 @@ public = {
 
 # %%
 # Eight splits for each epsilon, a quarter of each clinic's records for the test.
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained", sharey=True)
+_, means = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
 display = PrivacyUtilityDisplay.from_estimators(
     {
         "rounds, noise at each clinic": DPFedDROClassifier(**public),
@@ -43,25 +43,27 @@ display = PrivacyUtilityDisplay.from_estimators(
     scoring="balanced_accuracy",
     n_repeats=8,
     random_state=0,
-    ax=left,
+    ax=means,
 )  # fmt: skip
 for name, table in display.scores.items():
     print(f"{name:34s}", *(f"{row.mean():.3f} (sd {row.std(ddof=1):.3f})" for row in table))
+means.set_title("mean and its standard error")
 print("not private:", {name: round(value, 3) for name, value in display.references.items()})
 
 # %%
 # No private model reaches the pooled one.  Noise on the sum, not at each clinic, is worth about three times the
 # epsilon at small budgets, and nothing any more at 10.  One release is behind the rounds from epsilon 1 to 3.
 #
-# The band on the left is the standard error of a mean of eight; a budget pays for one fit.  On the right each dot is
-# one fit: at small epsilon the same method gives a useful model or a useless one, by chance.
+# The band above is the standard error of a mean of eight; a budget pays for one fit.  Below each dot is one fit: at
+# small epsilon the same method gives a useful model or a useless one, by chance.
+fig, fits = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
 for k, (name, table) in enumerate(display.scores.items()):
     places = display.epsilons * 1.12 ** (k - 1.5)
-    right.semilogx(places, table, "o", ms=4, alpha=0.6, color=display.lines_[name].get_color())
-right.set_xticks(display.epsilons, [f"{epsilon:g}" for epsilon in display.epsilons])
-right.minorticks_off()
-right.set_xlabel("total epsilon; single fits")
-left.set_title("mean and its standard error")
-right.set_title("what one gets: one fit")
+    fits.semilogx(places, table, "o", ms=4, alpha=0.6, color=display.lines_[name].get_color())
+fits.set_xticks(display.epsilons, [f"{epsilon:g}" for epsilon in display.epsilons])
+fits.minorticks_off()
+fits.set_xlabel("total epsilon; single fits")
+fits.set_ylabel("balanced accuracy")
+fits.set_title("what one gets: one fit")
 fig.savefig("privacy_utility.png", dpi=120)
 plt.show()
