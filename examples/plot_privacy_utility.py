@@ -64,6 +64,6 @@ fits.set_xticks(display.epsilons, [f"{epsilon:g}" for epsilon in display.epsilon
 fits.minorticks_off()
 fits.set_xlabel("total epsilon; single fits")
 fits.set_ylabel("balanced accuracy")
-fits.set_title("what one gets: one fit")
+fits.set_title("what one gets: one fit (colours as above)")
 fig.savefig("privacy_utility.png", dpi=120)
 plt.show()
