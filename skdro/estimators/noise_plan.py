@@ -81,9 +81,11 @@ class NoisePlan:
         return max(each.drowning_rows for each in self.noise.values())
 
     def __repr__(self):
+        claim = "nothing is claimed, since random_state is set"
+        if self.epsilon is not None:
+            claim = f"(epsilon, delta) = ({self.epsilon:.6g}, {self.report.delta:g}), mu = {self.mu:.4g}"
         lines = [
-            f"NoisePlan: (epsilon, delta) = ({self.epsilon:.6g}, {self.report.delta:g}), mu = {self.mu:.4g}; "
-            f"{self.n_rounds} x {self.release!r} of {self.n_coefficients} coefficients",
+            f"NoisePlan: {claim}; {self.n_rounds} x {self.release!r} of {self.n_coefficients} coefficients",
             f"  {'noise added at':20s}{'rows':>8s}{'sigma':>12s}{'noise/signal':>14s}{'over rounds':>13s}",
         ]
         for client, each in list(self.noise.items())[:SHOWN]:

@@ -102,3 +102,9 @@ def test_bad_plans_are_named(parameters, named):
 def test_bad_rows_are_named(rows):
     with pytest.raises(ValueError, match="n_rows_per_client"):
         plan_noise(1.0, 1e-5, 2, rows, n_features=2, n_classes=2)
+
+
+def test_a_seeded_plan_shows_its_noise_and_claims_nothing():
+    plan = plan_noise(1.0, 1e-5, 30, 100, n_features=3, n_classes=2, random_state=0)
+    assert plan.epsilon is None
+    assert repr(plan).startswith("NoisePlan: nothing is claimed, since random_state is set; 30 x 'gradient'")
