@@ -78,10 +78,15 @@ TASKS = {
 }
 
 
-@cache
 def simulated(task, seed):
     """Rows in [0, 1] and labels, and the same for the test."""
     records, _, n_train, positives = TASKS[task]
+    return simulated_from(records, n_train, positives, seed)
+
+
+@cache
+def simulated_from(records, n_train, positives, seed):
+    """Rows in [0, 1] and labels of these records, and the same for the test."""
     rng = np.random.default_rng(seed)
     draw = records(rng)
 

@@ -2,10 +2,10 @@
 
 Digits, MNIST and Fashion-MNIST (14 x 14) as "class 5 or more", positives made rare in training, test sets balanced;
 epsilon .5, 1, 5, 10 with delta = 1 / (10 n), replace-one, noise once on the sum.  Chi-square with penalty 1 and a
-Kullback-Leibler ball of radius .5; rows in [0, 1], clipped to norm one with the constant.  Steps, clips and
-iterations were chosen on simulated data (choose_divergence_steps.py), one setting a solver and kind of model for all
-epsilon and data; private ERM with the same care.  Of longer training sets a random, stratified part is used: 4000
-rows for linear models, 2000 for networks.
+Kullback-Leibler ball of radius .5; rows in [0, 1], clipped to norm one with the constant.  Clips and iterations
+(choose_divergence_steps.py) and steps that follow the public noise (choose_divergence_rule.py) were chosen on
+simulated data, one setting a solver and kind of model for all epsilon and data; private ERM with the same care.  Of
+longer training sets a random, stratified part is used: 4000 rows for linear models, 2000 for networks.
 
 Prints mean and standard deviation over the runs of balanced accuracy, AUC, worst-class recall (in %) and the norm of
 the gradient of what the solver minimises, then the paired differences in balanced accuracy between the defaults (dpgd
@@ -21,28 +21,24 @@ ends, and a later call goes on from there.  --exact prints what the linear model
 
 import argparse
 import csv
-import os
-from dataclasses import astuple, dataclass
-from functools import cache
+from dataclasses import astuple
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from divergence_engine import DELTA_SHARE, RIDGE, fit_parameters, gradient_norm, public_frame
+from divergence_tasks import DATA, Cell, task_of
 from joblib import Parallel, delayed
 from scipy.stats import t as student
-from sklearn.datasets import load_digits
 from sklearn.metrics import recall_score, roc_auc_score
-from sklearn.model_selection import train_test_split
 
+from skdro import DROSpiderClassifier, KLDROSpiderClassifier
 from skdro.ambiguity.divergence import Capped, CressieRead
 from skdro.ambiguity.reweighting import KLBall, Penalised
-from skdro.datasets import make_imbalanced
 from skdro.losses.models import LinearModel, Records
 from skdro.solvers.reweighted import minimise
 
-POSITIVE, RATIOS, EPSILONS = [5, 6, 7, 8, 9], (0.2, 0.1), (0.5, 1.0, 5.0, 10.0)
-MOST_ROWS = {"linear": 4000, "network": 2000}  # a random part of what is longer
+RATIOS, EPSILONS = (0.2, 0.1), (0.5, 1.0, 5.0, 10.0)
 METRICS = ("balanced accuracy", "AUC", "worst recall", "gradient norm")
 CHI2 = Penalised(Capped(CressieRead(2.0), 10.0), 1.0)
 BALL = KLBall(0.5, 0.1, 10.0)
@@ -50,27 +46,34 @@ EXACT = {"ERM": Penalised(Capped(CressieRead(2.0), 10.0), 1e6), "chi-square": CH
 SOLVERS = ("dpgd", "erm", "dpsgda", "storm", "double_spider", "privatediff", "kl dpgd", "kl recursive_spider")
 
 
-def _plain(n_rounds, step, clip_norm):
-    return {"n_rounds": n_rounds, "step": step, "clip_norm": clip_norm, "momentum": 0.9}
+# solver -> its class, clip norm, momentum and iterations of linear models and of networks
+STEPS = {
+    "dpgd": (DROSpiderClassifier, 1.0, 0.9, (30, 60)),
+    "erm": (DROSpiderClassifier, 1.0, 0.9, (30, 60)),
+    "dpsgda": (DROSpiderClassifier, 1.0, 0.9, (30, 60)),
+    "storm": (DROSpiderClassifier, 2.0, 0.0, (30, 30)),
+    "double_spider": (DROSpiderClassifier, 1.0, 0.0, (30, 30)),
+    "privatediff": (DROSpiderClassifier, 2.0, 0.0, (30, 30)),
+    "kl dpgd": (KLDROSpiderClassifier, 2.0, 0.9, (30, 60)),
+    "kl recursive_spider": (KLDROSpiderClassifier, 2.0, 0.0, (30, 30)),
+}
 
 
-def _changing(step, clip_norm):
-    return {"n_rounds": 30, "step": step, "clip_norm": clip_norm, "momentum": 0.0}
+def _setting(solver, kind):
+    """As `fit_parameters` takes it, with the steps of step_size="auto"."""
+    cls, clip_norm, momentum, n_rounds = STEPS[solver]
+    way, n_rounds = cls._ways[solver.removeprefix("kl ")][kind], n_rounds[kind]
+    return {
+        "n_rounds": n_rounds,
+        "step": way.length / (clip_norm * n_rounds),
+        "knee": way.knee,
+        "clip_norm": clip_norm,
+        "momentum": momentum,
+    }
 
 
 SETTINGS = {
-    "linear": {
-        **dict.fromkeys(("dpgd", "erm", "dpsgda"), _plain(30, 8.0, 1.0)),
-        "kl dpgd": _plain(30, 4.0, 2.0),
-        "double_spider": _changing(32.0, 1.0),
-        **dict.fromkeys(("storm", "privatediff", "kl recursive_spider"), _changing(16.0, 2.0)),
-    },
-    "network": {
-        **dict.fromkeys(("dpgd", "erm", "dpsgda"), _plain(60, 1.0, 1.0)),
-        "kl dpgd": _plain(60, 0.5, 2.0),
-        "double_spider": _changing(32.0, 1.0),
-        **dict.fromkeys(("storm", "privatediff", "kl recursive_spider"), _changing(4.0, 2.0)),
-    },
+    model: {solver: _setting(solver, kind) for solver in SOLVERS} for kind, model in enumerate(("linear", "network"))
 }
 # the default of a class, and what it is compared with
 RIVALS = {
@@ -79,64 +82,11 @@ RIVALS = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One task under one budget."""
-
-    model: str
-    data: str
-    ratio: float
-    epsilon: float
-
-
 def weights_of(solver):
     """Nature's answer to losses in the problem of a solver."""
     if solver == "erm":
         return np.ones_like
     return lambda losses: (BALL if solver.startswith("kl") else CHI2).worst_case(losses).weight
-
-
-def digits(seed):
-    """A quarter of scikit-learn's digits for the test."""
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X / 16.0, y, test_size=0.25, stratify=y, random_state=seed)
-    return X, y, X_test, y_test
-
-
-@cache
-def _images(folder, train, test):
-    root = Path(os.environ["SKDRO_DATA"]) / folder
-    parts = [[np.load(root / name) for name in names] for names in (train, test)]
-    out = []
-    for part in parts:
-        keys = sorted(part[0].files, key=lambda key: part[0][key].ndim)
-        y, X = (np.concatenate([file[key] for file in part]) for key in (keys[0], keys[-1]))
-        X = X.reshape(len(X), 28, 28).astype(float) / 255.0
-        out += [X.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(len(X), 196), y.astype(int)]
-    return out[0], out[1], out[2], out[3]
-
-
-def mnist(seed):
-    """14 x 14 means of 2 x 2 pixels."""
-    return _images("mnist", ("mnist_train10k.npz",), ("mnist_test10k.npz",))
-
-
-def fashion(seed):
-    """14 x 14 means of 2 x 2 pixels."""
-    return _images("fashion_mnist", ("fashion_train_0.npz", "fashion_train_1.npz"), ("fashion_test5k.npz",))
-
-
-DATA = {"digits": digits, "mnist": mnist, "fashion": fashion}
-
-
-def task_of(cell, seed):
-    """Training rows and labels, test rows and labels of a run."""
-    X, y, X_test, y_test = DATA[cell.data](seed)
-    X, y = make_imbalanced(X, y, cell.ratio, positive=POSITIVE, random_state=seed)
-    X_test, y_test = make_imbalanced(X_test, y_test, 0.5, positive=POSITIVE, random_state=seed)
-    if len(X) > MOST_ROWS[cell.model]:
-        X, _, y, _ = train_test_split(X, y, train_size=MOST_ROWS[cell.model], stratify=y, random_state=seed)
-    return X, y, X_test, y_test
 
 
 def one_run(cell, seed, solvers):

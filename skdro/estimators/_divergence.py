@@ -2,7 +2,7 @@
 
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -23,18 +23,28 @@ from ._base import HasMethods, Interval, StrOptions
 from ._private import PrivateFederatedClassifier
 from ._private_designs import FULL_BATCH, HOLDING, check_accountant
 
-__all__ = ["DivergenceClassifier"]
+__all__ = ["DivergenceClassifier", "Way"]
 
 # attributes that only one of the two kinds of fit sets: an earlier fit's must not survive
 EXACT_ONLY = ("sample_weights_", "worst_case_risk_", "dual_gap_", "gradient_norm_", "shift_", "temperature_")
 PRIVATE_ONLY = ("privacy_", "history_")
-# solvers that sum all gradients afresh in each iteration
 N_ALONE = 16
 """Features that are put at an end of their domain alone where a network is tried; each row costs a pass."""
 
+# solvers that sum all gradients afresh in each iteration
 PLAIN = ("auto", "exact", "scdro", "dpgd", "dpsgda", "erm")
 # solvers whose iterations are of two kinds, each with all of its releases on one batch
 TWO_RATES = ("storm", "double_spider", "recursive_spider")
+
+
+class Way(NamedTuple):
+    """Iterations times step times clip norm where the noise is small, and the noise that shortens it by sqrt(2).
+
+    Chosen on simulated data (examples/benchmarks/choose_divergence_rule.py).
+    """
+
+    length: float
+    knee: float
 
 
 class DivergenceClassifier(PrivateFederatedClassifier):
@@ -54,7 +64,7 @@ class DivergenceClassifier(PrivateFederatedClassifier):
         "network": [HasMethods(["build"]), None],
         "init_seed": [Interval(Integral, 0, None, closed="left")],
         "reg": [Interval(Real, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither")],
+        "step_size": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "clip_norm": [Interval(Real, 0, None, closed="neither")],
         "momentum": [Interval(Real, 0, 1, closed="left")],
         "refresh_every": [Interval(Integral, 1, None, closed="left")],
@@ -67,6 +77,9 @@ class DivergenceClassifier(PrivateFederatedClassifier):
     }
 
     _between_sites: ClassVar[bool] = False  # not yet
+
+    # solver -> way and knee of step_size="auto": those of linear models, and those of networks
+    _ways: ClassVar[dict[str, tuple[Way, Way]]] = {}
 
     # solvers for epsilon=None
     _not_private: ClassVar[tuple[str, ...]] = ("exact",)
@@ -296,9 +309,11 @@ class DivergenceClassifier(PrivateFederatedClassifier):
             budget=self.budget,
             batches=batches,
         )
+        solver = "dpgd" if self.solver == "auto" else self.solver
+        model = self._model(facts.n_classes, facts.n_features)
         descent = Descent(
             n_rounds=self.n_rounds,
-            step=self.step_size,
+            **self._step(solver, model),
             clip_norm=self.clip_norm,
             momentum=self.momentum,
             ridge=self.reg,
@@ -307,13 +322,19 @@ class DivergenceClassifier(PrivateFederatedClassifier):
             difference_slope=self.difference_slope,
             **self._descent_settings(),
         )
-        model = self._model(facts.n_classes, facts.n_features)
         public = Facts(model, facts.n_classes, self._start(model), facts.n_records, facts.alpha, facts.noise)
-        solver = "dpgd" if self.solver == "auto" else self.solver
         design = self._designs[solver](budget, descent, self._ambiguity(), public)
         if design.caution is not None:
             warnings.warn(design.caution, NoiseFeedbackWarning, stacklevel=5)
         return design
+
+    def _step(self, solver, model):
+        """Step where the noise is small, and the noise that shortens it."""
+        if self.step_size != "auto":
+            return {"step": self.step_size}
+        linear, network = self._ways[solver]
+        way = linear if isinstance(model, LinearModel) else network
+        return {"step": way.length / (self.clip_norm * self.n_rounds), "knee": way.knee}
 
     def _declared(self):
         """Weights that a network was given beforehand must be public, and the report says so."""

@@ -10,7 +10,7 @@ from ..federation.divergence_settings import Ambiguity
 from ..losses.models import LinearModel
 from ..solvers.total_variation import minimise_total_variation
 from ._base import Interval, StrOptions
-from ._divergence import DivergenceClassifier
+from ._divergence import DivergenceClassifier, Way
 
 __all__ = ["DROSpiderClassifier"]
 
@@ -86,8 +86,9 @@ class DROSpiderClassifier(DivergenceClassifier):
         ones; "auto" takes "gdp" or "pld".
     n_rounds : int, default=30
         Private.  Iterations, all of them charged.
-    step_size : float, default=8.0
-        Private.  Step of the model.  A network takes shorter ones: 1 with ``n_rounds=60`` did well in simulations.
+    step_size : float or "auto", default="auto"
+        Private.  Step of the model.  "auto" goes a way that did well in simulations, for linear models and for
+        networks, in `n_rounds` steps: the way is longer the less public noise there is.
     clip_norm : float, default=1.0
         Private.  C: the weighted gradient of each record is clipped to this norm.
     momentum : float, default=0.9
@@ -162,8 +163,8 @@ class DROSpiderClassifier(DivergenceClassifier):
     Notes
     -----
     Variance reduction rarely pays at equal, exact privacy: "double_spider", "storm" and "privatediff" are there for
-    fidelity; the default is plain descent.  With linear models and epsilon of 5 or more it is better for rare classes
-    than private ERM, at epsilon of 1 or less it is not (``examples/benchmarks/divergence_private.py``).
+    fidelity; the default is plain descent.  It is about level with private ERM (``solver="erm"``), whose steps follow
+    the noise in the same way (``examples/benchmarks/divergence_private.py``).
 
     References
     ----------
@@ -201,6 +202,15 @@ class DROSpiderClassifier(DivergenceClassifier):
 
     _designs: ClassVar[dict] = DESIGNS
 
+    _ways: ClassVar[dict] = {
+        "dpgd": (Way(960.0, 0.01), Way(480.0, 0.03)),
+        "dpsgda": (Way(480.0, 0.03), Way(480.0, 0.03)),
+        "storm": (Way(1920.0, 0.01), Way(240.0, 0.1)),
+        "double_spider": (Way(960.0, 0.01), Way(240.0, 0.1)),
+        "privatediff": (Way(1920.0, 0.01), Way(240.0, 0.1)),
+        "erm": (Way(1920.0, 0.01), Way(480.0, 0.03)),
+    }
+
     def __init__(
         self,
         epsilon=None,
@@ -224,7 +234,7 @@ class DROSpiderClassifier(DivergenceClassifier):
         budget="total",
         accountant="auto",
         n_rounds=30,
-        step_size=8.0,
+        step_size="auto",
         clip_norm=1.0,
         momentum=0.9,
         refresh_every=5,

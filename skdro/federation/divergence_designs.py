@@ -31,7 +31,15 @@ from math import ceil, log
 from typing import Any
 
 from ..privacy.plan import PrivacyPlan
-from .divergence_plan import exponential_means, feedback_caution, gradient_mean, noise_feedback, planned, weight_mean
+from .divergence_plan import (
+    exponential_means,
+    feedback_caution,
+    gradient_mean,
+    noise_feedback,
+    planned,
+    step_size,
+    weight_mean,
+)
 from .divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
 from .steps.dual_weights import DualWeights
 from .steps.iterates import ModelStep
@@ -54,14 +62,15 @@ class Design:
     caution: str | None = None
 
 
-def _plain_step(descent, facts):
+def _plain_step(plan, descent, facts):
     """Heavy ball and the average of the last half, where each iteration sums all afresh."""
-    return ModelStep(descent.step, descent.momentum, _ridge(descent, facts), ceil(descent.n_rounds / 2))
+    size = step_size(plan, descent, facts)
+    return ModelStep(size, descent.momentum, _ridge(descent, facts), ceil(descent.n_rounds / 2))
 
 
-def _changing_step(descent, facts):
+def _changing_step(plan, descent, facts):
     """Plain steps and the last iterate, where estimates follow the iterates."""
-    return ModelStep(descent.step, 0.0, _ridge(descent, facts), descent.n_rounds - 1)
+    return ModelStep(step_size(plan, descent, facts), 0.0, _ridge(descent, facts), descent.n_rounds - 1)
 
 
 def _ridge(descent, facts):
@@ -76,7 +85,7 @@ def _reweighted(weights_rule, gradients_rule, step, budget, descent, problem, fa
         weighting=Weighting(problem.divergence, problem.penalty),
         weights=tracked["weight"],
         gradients=tracked["gradient"],
-        step=step(descent, facts),
+        step=step(plan, descent, facts),
         n_shift_steps=n_shift_steps,
         **_common(budget, descent, facts, gradients_rule),
         **_shift(problem, facts),
@@ -156,7 +165,7 @@ def dpsgda(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -
         weighting=Weighting(problem.divergence, problem.penalty),
         weights=tracked["weight"],
         gradients=tracked["gradient"],
-        step=_plain_step(descent, facts),
+        step=_plain_step(plan, descent, facts),
         dual_step=problem.dual_step,
         **_common(budget, descent, facts),
         **_shift(problem, facts),
@@ -171,7 +180,7 @@ def erm(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> D
         weighting=EqualWeights(),
         weights=tracked["gradient"],
         gradients=tracked["gradient"],
-        step=_plain_step(descent, facts),
+        step=_plain_step(plan, descent, facts),
         n_shift_steps=0,
         shift_step=0.0,
         shift_start=0.0,
@@ -190,7 +199,7 @@ def _recursive(rule, step, budget, descent, problem, facts):
         radius=problem.radius,
         max_weight=problem.max_weight,
         tracked=tracked,
-        step=step(descent, facts),
+        step=step(plan, descent, facts),
         temperature_step=problem.temperature_step,
         temperatures=problem.temperatures,
         temperature_start=problem.temperature_start,

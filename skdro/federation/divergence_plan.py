@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import e, log, sqrt
+from math import e, hypot, log, sqrt
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "gradient_mean",
     "noise_feedback",
     "planned",
+    "step_size",
     "weight_mean",
 ]
 
@@ -163,6 +164,32 @@ def _tracked(mean, doors, aggregation):
     )
 
 
+def step_size(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
+    """Step of the model, shorter where the public noise is large:  step / sqrt(1 + (noise / knee)^2).
+
+    `noise` is the norm of what is left of the noise in the mean of all T gradients, sigma sqrt(d / T), in units of
+    the clip norm.  A way of given length picks up T step times that, in however many steps it is gone.
+
+    Parameters
+    ----------
+    plan : PrivacyPlan
+    descent : Descent
+    facts : Facts
+
+    Returns
+    -------
+    float
+    """
+    noise = _of_sum(plan.releases["gradient"], facts) * sqrt(facts.model.n_parameters / descent.n_rounds)
+    return descent.step / hypot(1.0, noise / (descent.clip_norm * descent.knee))
+
+
+def _of_sum(planned, facts):
+    """Standard deviation of a released number in what the server steps along."""
+    weights = 1.0 if len(planned.drawn) == 1 else facts.alpha
+    return float(np.linalg.norm(weights * planned.sigma))
+
+
 def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
     """Growth of the noise of changed gradients between two refreshes,  g sqrt(q).
 
@@ -183,9 +210,8 @@ def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
     planned = plan.releases.get(_changed("gradient"))
     if planned is None:
         return 0.0
-    adjacency, weights = plan.adjacency, (1.0 if len(planned.drawn) == 1 else facts.alpha)
-    sigma = float(np.linalg.norm(weights * planned.sigma)) * clipped_sum(1.0, adjacency)
-    per_step = descent.difference_slope * descent.step * sqrt(facts.model.n_parameters) * sigma
+    sigma = _of_sum(planned, facts) * clipped_sum(1.0, plan.adjacency)
+    per_step = descent.difference_slope * step_size(plan, descent, facts) * sqrt(facts.model.n_parameters) * sigma
     return per_step * sqrt(descent.refresh_every)
 
 

@@ -1,6 +1,7 @@
 """What a private divergence fit is told: plain public numbers, nothing that comes from a record."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -40,13 +41,16 @@ class Descent:
     n_rounds : int
         T, iterations; all of them charged.
     step : float
-        Step size of the model.
+        Step size of the model where the noise is small.
     clip_norm : float
         C, of each record's weighted gradient.
     momentum : float
         In [0, 1); used where all is summed afresh in each iteration, as is the average of the last half.
     ridge : float
         On the penalised parameters:  ridge / 2 ||x||^2  is added to the objective.
+    knee : float
+        Noise at which the step is shorter by sqrt(2); see `step_size` of `divergence_plan`.  Infinite: the step does
+        not depend on the noise.
     refresh_every : int
         q, of the SPIDER solvers.
     difference_noise_ratio : float
@@ -62,6 +66,7 @@ class Descent:
     clip_norm: float = 1.0
     momentum: float = 0.8
     ridge: float = 0.0
+    knee: float = inf
     refresh_every: int = 5
     difference_noise_ratio: float = 3.0
     difference_slope: float = 0.1

@@ -66,7 +66,7 @@ ESTIMATORS = [
     DROSpiderClassifier(epsilon=3.0, solver="erm", hidden_layer_sizes=(3,)),
     *([DROSpiderClassifier(epsilon=3.0, sampling_rate=0.5)] if find_spec("dp_accounting") else []),
     KLDROSpiderClassifier(),
-    KLDROSpiderClassifier(solver="scdro", sampling_rate=0.5, step_size=0.3, temperature_step_size=0.02),
+    KLDROSpiderClassifier(solver="scdro", sampling_rate=0.5, temperature_step_size=0.02),
     KLDROSpiderClassifier(epsilon=5.0),
     KLDROSpiderClassifier(epsilon=10.0, solver="recursive_spider", n_rounds=20, step_size=0.1),
     DPMomentDROClassifier(),

@@ -177,6 +177,8 @@ def test_a_private_fit_keeps_no_record_and_forgets_the_exact_one(iris, cls, solv
         (DROSpiderClassifier(hidden_layer_sizes=(3, 3)), "hidden_layer_sizes"),
         (DROSpiderClassifier(hidden_layer_sizes=(0,)), "hidden_layer_sizes"),
         (DROSpiderClassifier(max_weight=1.0), "max_weight"),
+        (DROSpiderClassifier(epsilon=1.0, step_size="long"), "step_size"),
+        (DROSpiderClassifier(epsilon=1.0, step_size=0.0), "step_size"),
         (DROSpiderClassifier(epsilon=-1.0), "epsilon"),
         (KLDROSpiderClassifier(epsilon=1.0, min_temperature=0.01), "min_temperature"),
         (KLDROSpiderClassifier(epsilon=1.0, temperature_start=20.0), "temperature_start"),
@@ -215,6 +217,28 @@ def test_extreme_penalties_and_records_stay_finite(iris, cls):
     assert np.isfinite(cls(reg=1e-2, tol=1e-3, **extreme).fit(X, y).coef_).all()
     model = cls(classes=[0, 1, 2], **{**PRIVATE, "epsilon": 1e4}, **extreme).fit(X, y)
     assert np.isfinite(model.coef_).all() and np.isfinite(model.history_["model_norm"]).all()
+
+
+@each_solver
+@seeded
+@feedback
+@pytest.mark.parametrize("hidden_layer_sizes", [(), (3,)])
+def test_automatic_steps_are_those_of_the_public_noise(iris, cls, solver, hidden_layer_sizes):
+    """The step by hand from the released events gives the same model, whatever the records are."""
+    rng = np.random.default_rng(0)
+    model = cls(solver=solver, classes=[0, 1, 2], hidden_layer_sizes=hidden_layer_sizes, random_state=0, **PRIVATE)
+    for X, y in (iris, (4.0 + rng.random((150, 4)), rng.integers(0, 3, 150))):
+        auto = clone(model).fit(X, y)
+        (sigma,) = (event.sigma for event in auto.privacy_.events if event.name == "gradient")
+        n_parameters = 15 if not hidden_layer_sizes else 3 * 5 + 3 * 4
+        way = model._ways[solver][len(hidden_layer_sizes)]
+        noise = sigma * np.sqrt(n_parameters / 6) / (model.clip_norm * way.knee)
+        step = way.length / (6 * model.clip_norm) / np.sqrt(1 + noise**2)
+        numeric = clone(model).set_params(step_size=step).fit(X, y)
+        np.testing.assert_allclose(auto.predict_proba(X), numeric.predict_proba(X), rtol=1e-7, atol=1e-12)
+        assert not np.allclose(
+            auto.predict_proba(X), clone(numeric).set_params(step_size=step / 2).fit(X, y).predict_proba(X)
+        )
 
 
 def test_noise_that_feeds_back_is_named_with_its_cure(iris):
@@ -282,7 +306,7 @@ def test_scdro_comes_near_the_exact_solution(imbalanced, rate):
     X, y = imbalanced
     model = KLDROSpiderClassifier(radius=0.1, reg=1e-2, max_weight=1e4, tol=1e-8)
     exact = clone(model).fit(X, y)
-    options = {"step_size": 0.3, "temperature_step_size": 0.01, "mixing": 0.1, "max_iter": 2000}
+    options = {"temperature_step_size": 0.01, "mixing": 0.1, "max_iter": 2000}
     scdro = clone(model).set_params(solver="scdro", sampling_rate=rate, random_state=0, **options).fit(X, y)
 
     def objective(fitted):

@@ -14,7 +14,7 @@ from skdro.federation.client_data import prepare
 from skdro.federation.diagnostics import Diagnosed
 from skdro.federation.divergence_batches import FullBatches, PoissonBatches
 from skdro.federation.divergence_designs import DESIGNS, KL_DESIGNS
-from skdro.federation.divergence_plan import FEEDBACK_LIMIT, noise_feedback
+from skdro.federation.divergence_plan import FEEDBACK_LIMIT, noise_feedback, step_size
 from skdro.federation.divergence_settings import Ambiguity, Budget, Descent, Facts, KLBallSettings
 from skdro.federation.frames import ClippedFrame
 from skdro.federation.in_process import run
@@ -653,6 +653,31 @@ def test_feedback_is_the_growth_of_the_noise_of_changes():
         assert noise_feedback(design.plan, settings("double_spider")[0], facts) == pytest.approx(
             g * sqrt(Q), rel=1e-8
         )
+
+
+@pytest.mark.parametrize("aggregation", ["trusted", "local"])
+@pytest.mark.parametrize("n_rounds", [T, 4 * T])
+def test_steps_are_shorter_by_the_noise_in_the_mean_of_all_gradients(aggregation, n_rounds):
+    """step / sqrt(1 + (sigma sqrt(d / T) / (C knee))^2), where a record moves a sum by two radii C."""
+    model, knee, epsilon = MODELS["linear"], 0.3, 5.0
+    block = federation(model)
+    changes = {"n_rounds": n_rounds, "knee": knee}
+    design, facts = designed("dpgd", model, block, aggregation=aggregation, epsilon=epsilon, **changes)
+    descent, _ = settings("dpgd", **changes)
+    # the sum of squares over clients of alpha_g / N_g = 1 / n, or of one
+    terms = 1.0 if aggregation == "trusted" else len(SIZES)
+    sigma = 2 * C * z_of(n_rounds, 0, 1, epsilon=epsilon) * sqrt(terms) / sum(SIZES)
+    expected = STEP / sqrt(1 + (sigma * sqrt(12 / n_rounds) / (C * knee)) ** 2)
+    assert step_size(design.plan, descent, facts) == pytest.approx(expected, rel=1e-8)
+    assert 0.1 * STEP < expected < 0.9 * STEP  # the noise matters here
+    assert design.algorithm.step.step == step_size(design.plan, descent, facts)
+
+
+@EACH_SOLVER
+def test_without_a_knee_no_noise_shortens_the_steps(solver):
+    model = MODELS["linear"]
+    design, _ = designed(solver, model, federation(model), epsilon=0.01)
+    assert design.algorithm.step.step == STEP
 
 
 @pytest.mark.parametrize("solver", ["dpgd", "dpsgda", "erm", "kl dpgd"])
