@@ -77,7 +77,13 @@ FAMILIES = {
     "private DRO": private_dro,
     "private moment DRO": private_moments,
 }
-BASELINE = {"DRO": "ERM", "private DRO": "private ERM", "private moment DRO": "private ERM"}
+SAME_LOSS = "ERM, same hinge"  # the settings of ERM that differ from DRO by the ball alone
+PAIRS = (
+    ("DRO", "ERM"),
+    ("DRO", SAME_LOSS),
+    ("private DRO", "private ERM"),
+    ("private moment DRO", "private ERM"),
+)
 
 
 def scores(task, flips, family, seed):
@@ -119,30 +125,29 @@ def main():
     entries, gains = [], {}
     for task, flips in itertools.product(tasks, flip_shares):
         picked = {family: chosen(rows, task, flips, family) for family in FAMILIES}
+        picked[SAME_LOSS] = chosen(rows[rows["setting"].str.startswith("hinge")], task, flips, "ERM")
         column = f"{task}, {flips:.0%} flipped"
         for family, (setting, part) in picked.items():
             print(f"{column}: {family}: {setting}")
             entries += [(f"{family}, {of} client", column, part[of].to_numpy(), None) for of in ("mean", "worst")]
-        for family, base in BASELINE.items():
-            gain = picked[family][1]["worst"].to_numpy() - picked[base][1]["worst"].to_numpy()
-            gains[family, column] = gain
-            entries.append((f"{family} - {base}, worst client", column, gain, None))
+        for pair in PAIRS:
+            ours, theirs = (picked[family][1]["worst"].to_numpy() for family in pair)
+            gains[pair, column] = ours - theirs
+            entries.append((f"{' - '.join(pair)}, worst client", column, ours - theirs, None))
     study.compare("Robustness under shift: macro-F1, mean and worst test client", entries)
-    for (family, column), gain in gains.items():
+    for (pair, column), gain in gains.items():
         error = gain.std(ddof=1) / np.sqrt(len(gain))
         verdict = "gain" if gain.mean() >= 0.03 and gain.mean() > 2 * error else "no gain"
-        print(f"{column:24s} {family:20s} {gain.mean():+.3f} ({error:.3f})  {verdict}")
+        print(f"{column:24s} {' - '.join(pair):32s} {gain.mean():+.3f} ({error:.3f})  {verdict}")
 
     size = (3 + 3 * len(tasks), 3.8)
     figure, axes = plt.subplots(1, len(tasks), figsize=size, sharey=True, layout="constrained", squeeze=False)
     for ax, task in zip(axes[0], tasks, strict=True):
-        for k, family in enumerate(BASELINE):
-            values = [gains[family, f"{task}, {flips:.0%} flipped"] for flips in flip_shares]
+        for k, pair in enumerate(PAIRS):
+            values = [gains[pair, f"{task}, {flips:.0%} flipped"] for flips in flip_shares]
             bars = [2 * gain.std(ddof=1) / np.sqrt(len(gain)) for gain in values]
-            at = 100 * np.array(flip_shares) + k - 1
-            ax.errorbar(
-                at, [gain.mean() for gain in values], yerr=bars, fmt="o-", label=f"{family} - {BASELINE[family]}"
-            )
+            at = 100 * np.array(flip_shares) + k - 1.5
+            ax.errorbar(at, [gain.mean() for gain in values], yerr=bars, fmt="o-", label=" - ".join(pair))
         ax.axhline(0, color="k", lw=0.8)
         ax.set(title=task, xlabel="flipped training labels (%)")
     axes[0, 0].set_ylabel("gain in worst-client macro-F1\n(bar: two standard errors)")
