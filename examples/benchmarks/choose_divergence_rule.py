@@ -8,7 +8,7 @@ Every solver gets the same grid of (reach, knee) and the same choice: of the pai
 tasks, budgets and runs is within half a point of the best, the one with the smallest mean log loss.  Accuracy hardly
 tells long steps apart, since the noise of a direction does not grow with its length; probabilities do.
 
-    python examples/benchmarks/choose_divergence_rule.py [--model linear network] [--runs 3] [--jobs 2]
+    python examples/benchmarks/choose_divergence_rule.py [--model linear network] [--runs 2] [--jobs 2]
                                                          [--solvers dpgd erm ...] [--keep rules.csv]
 """
 
@@ -44,8 +44,8 @@ TASKS = {
         ("shapes", 1000, 0.1),
     ],
 }
-EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
-REACHES = {"linear": (8.0, 16.0, 32.0, 64.0), "network": (2.0, 8.0, 32.0)}
+EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)  # the last two stand for many records
+REACHES = {"linear": (8.0, 16.0, 32.0, 64.0), "network": (2.0, 4.0, 8.0, 32.0)}
 KNEES = {"linear": (0.003, 0.01, 0.03, np.inf), "network": (0.01, 0.03, 0.1, np.inf)}
 WITHIN = 0.5  # points of balanced accuracy that a better log loss may cost
 
@@ -76,7 +76,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", nargs="+", default=list(TASKS), choices=TASKS)
     parser.add_argument("--solvers", nargs="+", default=list(SOLVERS), choices=SOLVERS)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="file that all runs are written to")
     options = parser.parse_args()

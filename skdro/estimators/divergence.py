@@ -1,5 +1,6 @@
 """Classifier for reweighted records, exact or private: nature pays a price for weights that are far from equal."""
 
+from math import inf
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -203,12 +204,12 @@ class DROSpiderClassifier(DivergenceClassifier):
     _designs: ClassVar[dict] = DESIGNS
 
     _ways: ClassVar[dict] = {
-        "dpgd": (Way(960.0, 0.01), Way(480.0, 0.03)),
-        "dpsgda": (Way(480.0, 0.03), Way(480.0, 0.03)),
+        "dpgd": (Way(960.0, 0.01), Way(240.0, 0.1)),
+        "dpsgda": (Way(480.0, 0.03), Way(240.0, 0.1)),
         "storm": (Way(1920.0, 0.01), Way(240.0, 0.1)),
-        "double_spider": (Way(960.0, 0.01), Way(240.0, 0.1)),
-        "privatediff": (Way(1920.0, 0.01), Way(240.0, 0.1)),
-        "erm": (Way(1920.0, 0.01), Way(480.0, 0.03)),
+        "double_spider": (Way(960.0, 0.01), Way(120.0, inf)),
+        "privatediff": (Way(960.0, 0.03), Way(120.0, inf)),
+        "erm": (Way(960.0, 0.01), Way(240.0, 0.1)),
     }
 
     def __init__(

@@ -178,8 +178,8 @@ class KLDROSpiderClassifier(DivergenceClassifier):
     _designs: ClassVar[dict] = KL_DESIGNS
 
     _ways: ClassVar[dict] = {
-        "dpgd": (Way(480.0, 0.03), Way(120.0, 0.1)),
-        "recursive_spider": (Way(960.0, 0.01), Way(960.0, 0.01)),
+        "dpgd": (Way(480.0, 0.03), Way(240.0, 0.03)),
+        "recursive_spider": (Way(960.0, 0.003), Way(120.0, 0.1)),
     }
 
     def __init__(
