@@ -105,8 +105,8 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
     functions of the labels.  Fix them beforehand, or tune on public or simulated data.
 
     `n_rounds` and the rule ``c_model="auto"``, which is that of `DPFedDROClassifier`, were chosen on simulated data
-    for full batches (``examples/benchmarks/choose_private_steps.py``), where the scores are flat from 10 to 30
-    rounds.
+    for full batches (``examples/benchmarks/choose_private_steps.py``), where the scores of fixed steps are flat from
+    10 to 30 rounds.
 
     References
     ----------
