@@ -156,8 +156,8 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
     functions of the labels.  Fix them beforehand, or tune on public or simulated data.
 
     `n_rounds`, `reg` and the rule ``c_model="auto"``, which is that of `DPFedDROClassifier`, were chosen on simulated
-    data (``examples/benchmarks/choose_private_steps.py``), where the scores of fixed steps are flat from 10 to 30 rounds and for
-    penalties up to 1e-2.
+    data (``examples/benchmarks/choose_private_steps.py``), where the scores of fixed steps are flat from 10 to 30
+    rounds and for penalties up to 1e-2.
 
     References
     ----------
