@@ -1,4 +1,4 @@
-"""Mechanisms that might beat noisy descent at equal privacy: output perturbation, steps from the noise, weights.
+"""Mechanisms that might beat noisy descent at equal privacy: output perturbation, clients in turn, client weights.
 
 Each arm has one constant, chosen on the simulated tasks of choose_private_steps.py (`--choose` repeats it), and is
 compared on five UCI sets (splits of private_uci.py) with the default of DPFedDROClassifier at the same total budget
@@ -8,15 +8,32 @@ more than two standard errors on the mean of the sets.
 * output perturbation (trusted): the exact minimiser of worst-case risk plus lambda/2 ||M||^2, labels trusted, with
   noise once.  Two data sets that differ in one of n records have minimisers within 2 sqrt(2) L / (n lambda), to which
   twice the solver's distance sqrt(2 gap / lambda) is added;
-* steps from public noise: c / sqrt(1 + (sigma sqrt(K P) / (sqrt(2) L))^2) instead of a fixed c_model;
+* clients in turn (local noise): half of the clients take part in a round, by a public schedule, so that each is
+  charged half the releases.  At as many rounds that changes no noise: a client's variance halves while the weights of
+  those who take part double, so a round's sum has 4/2 times the part that they had, and both halves have all of it.
+  Only the signal gets rougher;
 * heterogeneous clients (local noise): weights N_g^p with p > 1 put less noise into the sum, and less of the small
   clients' signal.
 
-    python examples/benchmarks/better_mechanisms.py [--choose] [n_seeds]
+A *secret* choice of the clients, each with probability q in each round, is no better than the public schedule.  That
+a client takes part shows in the whole step, not in one record: neighbours are mixtures whose common part, without the
+client, may be far from their parts with it, while amplification (advanced joint convexity: Balle, Barthe, Gaboardi
+2018, Theorem 2) needs these close to the common part too.  `secret_choice` computes it: for one of two clients,
+probability 1/2, step N(value, 2^2), the record moving its client's value from 0 to 1, amplification would claim
+delta = .055 at epsilon = log(1 + (e^.25 - 1) / 2); that holds if the other's value is 0, while .074 is needed if it
+is 30.  Over 30 rounds with a far client one sees which of them it took part in, Binomial(30, 1/2) in number: where 15
+for certain cost (1, 1e-5), this costs epsilon 1.05, and all 30 cost 1.47.
+
+Not built: objective perturbation.  Its theorems (Chaudhuri, Monteleoni, Sarwate 2011; Kifer, Smith, Thakurta 2012)
+need a loss with a bounded second derivative, which the robust hinge does not have, and rest on an exact minimiser as
+output perturbation does.
+
+    python examples/benchmarks/better_mechanisms.py [--choose | --secret] [n_seeds]
 """
 
 import sys
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import cvxpy as cp
@@ -24,27 +41,40 @@ import numpy as np
 from choose_private_steps import TASKS, task
 from joblib import Parallel, delayed
 from private_uci import data
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
 
-from skdro import DPFedDROClassifier, plan_noise
+from skdro import DPFedDROClassifier
+from skdro.ambiguity.transport import TRANSPORT_NORMS
 from skdro.datasets import flip_labels, split_clients_by_share
+from skdro.federation.batches import FullBatch
+from skdro.federation.client_data import prepare
+from skdro.federation.doors import GaussianDoor, pass_through
 from skdro.federation.frames import ClippedFrame
+from skdro.federation.in_process import run
+from skdro.federation.steps.gradient import GradientDescent, shrinking_step
+from skdro.federation.steps.objectives import WorstCaseRisk
 from skdro.privacy.accounting import gaussian_mu
+from skdro.privacy.ledger import check_ledger
+from skdro.privacy.noise import noise_source
+from skdro.privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
+from skdro.privacy.sensitivity import ADJACENCIES, mean_gradient
 
 BUDGETS = ((3.73, 1e-6), (1.0, 1e-5))
-RADIUS, GAP = 0.01, 1e-6
+RADIUS, KAPPA, GAP = 0.01, 2.0, 1e-6
 GRIDS = {
     "output perturbation, trusted": (0.03, 0.1, 0.3, 1.0),
-    "steps from noise, trusted": (2.0, 3.0, 5.0, 8.0),
-    "steps from noise, local": (2.0, 3.0, 5.0, 8.0, 12.0),
+    "half the clients, 30 rounds, local": (5.0, 8.0, 10.0, 13.0, 17.0),
+    "half the clients, 60 rounds, local": (5.0, 8.0, 10.0, 13.0, 17.0),
     "weights N^p, local": (1.5, 2.0),
 }
 # printed by --choose
 CHOSEN = {
     "output perturbation, trusted": 0.1,
-    "steps from noise, trusted": 5.0,
-    "steps from noise, local": 8.0,
+    "half the clients, 30 rounds, local": 8.0,
+    "half the clients, 60 rounds, local": 8.0,
     "weights N^p, local": 1.5,
 }
 
@@ -79,16 +109,42 @@ def descent(X, y, groups, public, rng, **settings):
     return model.fit(X, y, groups=groups).predict
 
 
-def noisy_steps(aggregation):
-    """Descent whose step shrinks with the public size of the noise."""
+def in_turn(n_rounds):
+    """Descent as in DPFedDROClassifier with noise at the clients, of which every other one by size takes part."""
 
     def fit(X, y, groups, public, c, rng):
-        sizes = np.unique(groups, return_counts=True)[1].tolist()
-        shape = {"n_features": X.shape[1], "n_classes": len(public["classes"])}
-        plan = plan_noise(public["epsilon"], public["delta"], 30, sizes, **shape, aggregation=aggregation)
-        ratio = max(noise.ratio_round for noise in plan.noise.values())
-        step = c / np.sqrt(1 + ratio**2)
-        return descent(X, y, groups, public, rng, aggregation=aggregation, c_model=step)
+        frame = ClippedFrame.of_box(*public["feature_bounds"], True, 1.0)
+        classes = np.asarray(public["classes"])
+        shape = (len(classes), X.shape[1] + 1)
+        clients, index, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        by_size, alpha, adjacency = np.argsort(sizes), sizes / sizes.sum(), ADJACENCIES["replace_one"]
+        ends = np.isin(np.arange(len(clients)), (0, len(clients) - 1))  # of four: the largest with the smallest
+        halves = [sorted(by_size[ends]), sorted(by_size[~ends])]
+        plan = gaussian_plan(
+            [ReleaseKind("gradient", n_rounds // 2)],
+            {"gradient": mean_gradient(1.0, sizes, adjacency)},
+            epsilon=public["epsilon"],
+            delta=public["delta"],
+            adjacency=adjacency,
+            aggregation=AGGREGATIONS["local"],
+        )
+        sigma = plan.releases["gradient"].sigma
+        of_sum = max(np.linalg.norm((alpha * sigma)[half]) / alpha[half].sum() for half in halves)
+        algorithm = GradientDescent(
+            objective=WorstCaseRisk(TRANSPORT_NORMS["linf"], len(classes), X.shape[1], RADIUS, 1.0),
+            n_classes=len(classes),
+            alpha=alpha,
+            step=shrinking_step(of_sum, shape, 1.0, c),
+            data_norm=1.0,
+            at_client=GaussianDoor(plan.releases["gradient"], noise_source(int(rng.integers(2**31)))),
+            at_server=pass_through,
+            batch=FullBatch(),
+        )
+        block = prepare(X, np.searchsorted(classes, y), index, clients, frame)
+        block = replace(block, settings={"kappa": np.full(len(clients), KAPPA)})
+        done = run(algorithm, block, shape, n_rounds, clients_per_task=1, participants=lambda t: halves[t % 2])
+        check_ledger(plan, algorithm.ledger(done.server, done.states))
+        return lambda rows: classes[np.argmax(frame.enter(rows) @ done.server.model.T, axis=1)]
 
     return fit
 
@@ -101,8 +157,8 @@ def weighted(X, y, groups, public, power, rng):
 
 ARMS = {
     "output perturbation, trusted": output_perturbation,
-    "steps from noise, trusted": noisy_steps("trusted"),
-    "steps from noise, local": noisy_steps("local"),
+    "half the clients, 30 rounds, local": in_turn(30),
+    "half the clients, 60 rounds, local": in_turn(60),
     "weights N^p, local": weighted,
 }
 
@@ -149,8 +205,36 @@ def real(X, y, budget, seed):
     ]
 
 
+def secret_choice():
+    """Print what a secret choice of the clients costs, and what amplification would claim."""
+
+    def divergence(P, Q, epsilon):  # larger of the two hockey-stick divergences on the grid
+        return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() * width for p, q in ((P, Q), (Q, P)))
+
+    step, epsilon, width = np.linspace(-60, 60, 600_001), 0.25, 120 / 600_000
+    density = [norm.pdf(step, value, 2) for value in (0, 1)]
+    claimed = divergence(*density, epsilon) / 2
+    for other in (0.0, 1.0, 3.0, 30.0):
+        mixtures = [(each + norm.pdf(step, other, 2)) / 2 for each in density]
+        needed = divergence(*mixtures, np.log1p(np.expm1(epsilon) / 2))
+        print(f"the other's value {other:4.0f}: delta needed {needed:.4f}, claimed {claimed:.4f}")
+
+    def delta(epsilon, weight):  # of n Gaussian releases, each 1/sqrt(15) of the budget, n with this weight
+        mu = gaussian_mu(1.0, 1e-5) * np.sqrt(np.arange(1, 31) / 15)
+        return weight[1:] @ (norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+    rounds = np.arange(31)
+    kinds = {"15": rounds == 15, "Binomial(30, 1/2)": binom.pmf(rounds, 30, 0.5), "30": rounds == 30}
+    for name, weight in kinds.items():
+        epsilon = brentq(lambda e, w=weight: delta(e, w) - 1e-5, 0.1, 9.0)
+        print(f"{name} rounds: epsilon {epsilon:.3f} at 1e-5")
+
+
 def main():
     """Print the choice or the comparison."""
+    if "--secret" in sys.argv:
+        secret_choice()
+        return
     with Parallel(n_jobs=2) as parallel:
         if "--choose" in sys.argv:
             choose(parallel)

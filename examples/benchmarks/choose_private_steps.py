@@ -1,13 +1,15 @@
-"""Choose n_rounds, c_model and reg of the private classifiers on simulated data.
+"""Choose n_rounds, reg and the steps of the private classifiers on simulated data.
 
 Gaussian classes with random centres, uneven clients, 10 % flipped labels, features in a public box of three
 standard deviations around the population.  For each method, budget and aggregation: mean macro-F1 on clean test
-records over tasks and seeds, by (n_rounds, c_model); then the pair that is best on average.  No real data are used.
+records over tasks and seeds, by (n_rounds, c_model); then the pair that is best on average.  With `rule` instead: the
+two constants of c_model="auto" at the default number of rounds; with weights by size its noise depends on the number
+of the clients, not on their sizes.  No real data are used.
 
-All settings of one number of rounds run side by side, with noise of their own: on private data that would be as many
+All settings of one number of rounds run side by side, with the same noise: on private data that would be as many
 releases, on simulated data it is free.  The recursions are the estimators'; `check` compares them.
 
-    python examples/benchmarks/choose_private_steps.py [n_seeds]
+    python examples/benchmarks/choose_private_steps.py [n_seeds] [rule]
 """
 
 import sys
@@ -23,6 +25,7 @@ from skdro.ambiguity.transport import TRANSPORT_NORMS, spread_and_subgradient
 from skdro.ambiguity.wasserstein import worst_labels
 from skdro.datasets import flip_labels, split_clients_by_share
 from skdro.federation.frames import ClippedFrame
+from skdro.federation.steps.gradient import shrinking_step
 from skdro.federation.steps.linearised import dp_admm_steps
 from skdro.losses.crammer_singer import label_weights
 from skdro.privacy.accounting import gaussian_mu
@@ -36,6 +39,11 @@ METHODS = {"robust": None, "reg 1e-6 (SGD)": 1e-6, "reg 1e-3": 1e-3, "reg 1e-2":
 ADMM = {"DP-ADMM, decaying": 0.5, "DP-ADMM, constant": 0.0}
 ADMM_REG, RHO = 1e-3, 0.8
 BUDGETS = ((1.0, 1e-5), (3.73, 1e-6))
+# of c_model="auto": methods with their default number of rounds
+RULE_METHODS = {"robust": 30, "reg 1e-6 (SGD)": 20, "reg 1e-3": 20}
+RULE_BUDGETS = (*BUDGETS, (10.0, 1e-5))
+NOISELESS, NOISE_WEIGHTS = (5.0, 6.5, 8.0, 10.0, 13.0, 17.0), (1.0, 2.0, 3.0, 4.0, 6.0, 9.0)
+N_CLIENTS = 4
 TASKS = ((3, 4, 120), (3, 12, 150), (6, 30, 300), (3, 7, 170), (4, 10, 1000), (2, 20, 400))  # classes, features, rows
 LINF = TRANSPORT_NORMS["linf"]
 
@@ -82,7 +90,7 @@ def descents(Z, y, n_classes, n_rounds, settings, sigma, rng):
         for j in np.flatnonzero(robust):
             phi, C = spread_and_subgradient(M[j, :, :-1], LINF)
             slope[j, :, :-1], price[j] = RADIUS * C, KAPPA * phi
-        noise = sigma * rng.normal(size=M.shape)
+        noise = sigma * rng.normal(size=M.shape[1:])
         M = M - step / sqrt(t) * (mean_gradients(Z, y, M, price) + noise + slope)
     return M
 
@@ -151,6 +159,36 @@ def simulated(n_classes, n_features, n_rows, seed):
     return np.array(by_descent), np.array(by_admm)
 
 
+def by_rule(n_classes, n_features, n_rows, seed):
+    """Macro-F1 of the descents [budget, aggregation, method, (noise weight, noiseless step), and c_model 3 last]."""
+    X, y, X_test, y_test, box = task(n_classes, n_features, n_rows, seed)
+    noisy, frame = flip_labels(y, 0.1, random_state=seed), ClippedFrame.of_box(*box, True, 1.0)
+    Z, Z_test, rng = frame.enter(X), frame.enter(X_test), np.random.default_rng(seed)
+    shape = (n_classes, Z.shape[1])
+    scores = []
+    for budget, draws, method in product(RULE_BUDGETS, (N_CLIENTS, 1), RULE_METHODS):
+        n_rounds = RULE_METHODS[method]
+        sigma = sqrt(n_rounds * draws) / gaussian_mu(*budget) * 2 * sqrt(2) / len(Z)
+        steps = [shrinking_step(sigma, shape, 1.0, c, weight) for weight, c in product(NOISE_WEIGHTS, NOISELESS)]
+        settings = [(METHODS[method], c) for c in (*steps, 3.0)]
+        models = descents(Z, noisy, n_classes, n_rounds, settings, sigma, rng)
+        scores.append([macro_f1(y_test, (Z_test @ M.T).argmax(axis=1), n_classes) for M in models])
+    return np.reshape(scores, (len(RULE_BUDGETS), 2, len(RULE_METHODS), -1))
+
+
+def choose_rule(seeds):
+    """Print the tables of c_model="auto"."""
+    runs = Parallel(n_jobs=2)(delayed(by_rule)(*size, seed) for size, seed in product(TASKS, seeds))
+    mean = np.mean(runs, axis=(0, 1))
+    cells = [(w, m) for w in range(2) for m in range(len(RULE_METHODS))]
+    tables = {f"{('local', 'trusted')[w]}, {list(RULE_METHODS)[m]}": mean[w, m] for w, m in cells}
+    for title, scores in {**tables, "mean": mean.mean(axis=(0, 1))}.items():
+        print(f"\n{title}: rows noise weight {NOISE_WEIGHTS}, columns noiseless step {NOISELESS}")
+        rows = scores[:-1].reshape(len(NOISE_WEIGHTS), -1)
+        print("\n".join("  ".join(f"{v:.4f}" for v in row) for row in rows))
+        print(f"c_model = 3: {scores[-1]:.4f}")
+
+
 def check():
     """The recursions here are those of the estimators: models without noise agree."""
     X, y, _, _, box = task(*TASKS[0], 0)
@@ -184,7 +222,12 @@ def main():
     """Print the tables."""
     warnings.simplefilter("ignore")
     check()
-    seeds = range(int((sys.argv[1:] or [8])[0]))
+    rule = sys.argv[-1] == "rule"
+    given = sys.argv[1 : len(sys.argv) - rule]
+    seeds = range(int((given or [8])[0]))
+    if rule:
+        choose_rule(seeds)
+        return
     runs = Parallel(n_jobs=2)(delayed(simulated)(*size, seed) for size, seed in product(TASKS, seeds))
     descent, admm = (np.mean(part, axis=0) for part in zip(*runs, strict=True))
     for m, name in enumerate(METHODS):

@@ -17,7 +17,7 @@ import warnings
 
 import numpy as np
 from joblib import Parallel, delayed
-from private_uci import BUDGET, data
+from private_uci import BUDGETS, data
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
 
@@ -25,6 +25,7 @@ from skdro import DPFedDROClassifier
 from skdro.datasets import flip_labels, split_clients_by_share
 from skdro.model_selection import PrivateSearchCV
 
+BUDGET = dict(zip(("epsilon", "delta"), BUDGETS[1], strict=True))
 CANDIDATES = [
     {"c_model": c_model, "n_rounds": n_rounds, "radius": radius}
     for c_model in (0.3, 1.0, 3.0, 10.0)

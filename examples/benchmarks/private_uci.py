@@ -4,8 +4,9 @@
 training labels flipped, test labels clean; features bounded by the training range, declared public for comparability
 with the paper (with "wider": by ranges 25 % wider on each side, at the paper's budget).  Every method has the
 settings of its class, chosen on simulated data; the published algorithms have those of their papers.  Mean over seeds
-of the mean over noise draws, standard error over seeds, and paired differences to the default.  Wine and Iris come
-with scikit-learn; the others need a data folder (SKDRO_DATA).
+of the mean over noise draws, standard error over seeds, and paired differences: of a method with steps that do not
+shrink with the noise to the same method, of all others to the default.  Wine and Iris come with scikit-learn; the
+others need a data folder (SKDRO_DATA).
 
     python examples/benchmarks/private_uci.py [n_seeds] [n_draws] [wider]
 """
@@ -35,6 +36,12 @@ METHODS = {
     "ERM, published (local)": DPFedERMClassifier(**PUBLISHED, c_model=2.0),
     "SGD, local": DPFedSGDClassifier(),
     "SGD, trusted": DPFedSGDClassifier(aggregation="trusted"),
+}
+FIXED = ", fixed steps"
+METHODS |= {
+    name + FIXED: clone(method).set_params(c_model=3.0)
+    for name, method in METHODS.items()
+    if name.endswith((" local", " trusted"))
 }
 
 
@@ -82,7 +89,8 @@ def show(title, table):
         print(f"{label:38s}" + cells(runs[:, k] for runs in table.values()))
     names = list(METHODS)
     for k, label in enumerate(METHODS):
-        base = names.index("DRO, trusted" if "trusted" in label.split(", ")[1] else "DRO, local")
+        default = "DRO, trusted" if "trusted" in label.split(", ")[1] else "DRO, local"
+        base = names.index(label.removesuffix(FIXED) if label.endswith(FIXED) else default)
         if k != base:
             line = f"  {label} - {names[base]}"
             print(f"{line:38s}\n{'':38s}" + cells(runs[:, k] - runs[:, base] for runs in table.values()))

@@ -168,7 +168,7 @@ class PrivateFederatedClassifier(PrivateFederated, LinearClassifier):
         "budget": [StrOptions(set(BUDGETS))],
         "accountant": [StrOptions(set(ACCOUNTANTS))],
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "c_model": [Interval(Real, 0, None, closed="neither")],
+        "c_model": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "fit_intercept": ["boolean"],
         "noise": [StrOptions(set(NOISES))],
         "diagnostics": [StrOptions({"not-private"}), None],

@@ -4,8 +4,7 @@ import numpy as np
 
 from ..federation.batches import FullBatch, PoissonBatch
 from ..federation.doors import GaussianDoor, pass_through
-from ..federation.steps.gradient import GradientDescent
-from ..losses.crammer_singer import GRADIENT_NORM
+from ..federation.steps.gradient import GradientDescent, shrinking_step
 from ..privacy.accounting import ACCOUNTANTS
 from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
 from ..privacy.sampled_plan import Batches, poisson_plan
@@ -13,7 +12,15 @@ from ..privacy.sensitivity import ADJACENCIES, mean_gradient, weighted_gradient_
 from ..privacy.subsampling import PLD, PoissonSampling
 from ._public import Design
 
-__all__ = ["budget", "check_accountant", "check_local", "descent_design", "plan_of", "sampled_descent_design"]
+__all__ = [
+    "budget",
+    "check_accountant",
+    "check_local",
+    "descent_design",
+    "plan_of",
+    "published_constant",
+    "sampled_descent_design",
+]
 
 
 FULL_BATCH = {**ACCOUNTANTS, "auto": ACCOUNTANTS["gdp"]}
@@ -69,30 +76,35 @@ def _trusted_gradient(estimator, facts):
     return weighted_gradient_sum(estimator.data_norm, facts.alpha, facts.n_records, ADJACENCIES[estimator.adjacency])
 
 
-# aggregation -> sensitivity of what gets the noise, and the doors at the client and at the server
+# aggregation -> sensitivity of what gets the noise, the doors at the client and at the server, and the standard
+# deviation of the noise in the weighted sum from that of each draw
 GRADIENT_RELEASE = {
-    "local": (_local_gradient, lambda door: (door, pass_through)),
-    "trusted": (_trusted_gradient, lambda door: (pass_through, door)),
+    "local": (_local_gradient, lambda door: (door, pass_through), lambda sigma, alpha: np.linalg.norm(alpha * sigma)),
+    "trusted": (_trusted_gradient, lambda door: (pass_through, door), lambda sigma, alpha: sigma.item()),
 }
 
+PUBLISHED_CONSTANT = 3.0  # the steps of the published algorithms have the noise in their formulas
 
-# aggregation -> c of steps without noise, chosen on simulated data (examples/benchmarks/better_mechanisms.py)
-NOISELESS_STEP = {"local": 8.0, "trusted": 5.0}
+
+def published_constant(estimator) -> float:
+    """Constant of the published step sizes: the one given, or a fixed one with "auto"."""
+    return PUBLISHED_CONSTANT if estimator.c_model == "auto" else estimator.c_model
 
 
 def step_constant(estimator, facts, sigma: np.ndarray) -> float:
     """Constant c of the steps c / sqrt(t): the one given or, with "auto", one that shrinks as the noise grows.
 
-    The measure of the noise is its norm in one round over the largest norm of a mean gradient, where it is largest.
+    On Poisson samples too the signal is the mean gradient of all records, which the samples estimate without bias,
+    and `sigma` is the noise on that estimate, the factor one over the probability in it.
     """
     if estimator.c_model != "auto":
         return estimator.c_model
-    noise = np.max(sigma) * np.sqrt(facts.n_classes * facts.n_columns) / (GRADIENT_NORM * estimator.data_norm)
-    return float(NOISELESS_STEP[estimator.aggregation] / np.hypot(1.0, noise))
+    *_, of_sum = GRADIENT_RELEASE[estimator.aggregation]
+    return shrinking_step(of_sum(sigma, facts.alpha), (facts.n_classes, facts.n_columns), estimator.data_norm)
 
 
 def _descent(estimator, facts, objective, plan, batch):
-    _, doors = GRADIENT_RELEASE[estimator.aggregation]
+    _, doors, _ = GRADIENT_RELEASE[estimator.aggregation]
     at_client, at_server = doors(GaussianDoor(plan.releases["gradient"], facts.noise))
     algorithm = GradientDescent(
         objective=objective,
@@ -109,7 +121,7 @@ def _descent(estimator, facts, objective, plan, batch):
 
 def descent_design(estimator, facts, objective):
     """Gradient descent at the broadcast model; one release of a gradient a round."""
-    sensitivity, _ = GRADIENT_RELEASE[estimator.aggregation]
+    sensitivity, *_ = GRADIENT_RELEASE[estimator.aggregation]
     kind = ReleaseKind("gradient", estimator.n_rounds)
     plan = plan_of(estimator, [kind], {"gradient": sensitivity(estimator, facts)})
     return _descent(estimator, facts, objective, plan, FullBatch())
@@ -117,7 +129,7 @@ def descent_design(estimator, facts, objective):
 
 def sampled_descent_design(estimator, facts, objective):
     """The same on Poisson samples of the records, whose terms count one over their probability."""
-    sensitivity, _ = GRADIENT_RELEASE[estimator.aggregation]
+    sensitivity, *_ = GRADIENT_RELEASE[estimator.aggregation]
     sampling = PoissonSampling(float(estimator.sampling_rate))
     plan = poisson_plan(
         [ReleaseKind("gradient", estimator.n_rounds)],

@@ -13,7 +13,7 @@ from ..privacy.plan import ReleaseKind, noise_multipliers
 from ..privacy.sensitivity import ADJACENCIES, model_step
 from ._base import Interval, StrOptions
 from ._private import PrivateFederatedClassifier
-from ._private_designs import budget, check_local, descent_design, plan_of
+from ._private_designs import budget, check_local, descent_design, plan_of, published_constant
 from ._public import Design
 
 __all__ = ["DPFedERMClassifier"]
@@ -41,7 +41,7 @@ def paper_design(estimator, facts):
         shape=(facts.n_classes, facts.n_columns),
         data_norm=estimator.data_norm,
         reg=estimator.reg,
-        c_model=estimator.c_model,
+        c_model=published_constant(estimator),
         multiplier=noise_multipliers(kinds, **budget(estimator))["model"],
     )
     decay, rounds = SCHEDULES[estimator.schedule]
@@ -103,9 +103,10 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
         Exact composition, or the papers' looser bound.
     n_rounds : int, default=20
         Rounds, all of them charged.
-    c_model : float, default=3.0
+    c_model : float or "auto", default="auto"
         Step-size constant, > 0: steps are c_model / sqrt(t) ("global"); in "paper" it bounds the norm of the model,
-        and the steps are c_model / (D sqrt(t)) where D bounds the size of a noisy gradient.
+        and the steps are c_model / (D sqrt(t)) where D bounds the size of a noisy gradient.  "auto" makes it the
+        smaller the larger the public noise is ("global"); for "paper", whose D has the noise in it, it is 3.0.
     rho : float, default=0.8
         Consensus penalty, > 0; only for variant="paper".
     schedule : {"decaying", "constant"}, default="decaying"
@@ -154,9 +155,9 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
     Choosing parameters by ``GridSearchCV`` on private records is not private at any epsilon: its scores are exact
     functions of the labels.  Fix them beforehand, or tune on public or simulated data.
 
-    `n_rounds`, `c_model` and `reg` were chosen together on simulated data
-    (``examples/benchmarks/choose_private_steps.py``), where the scores are flat from 10 to 30 rounds, from steps of 2
-    to 5 and for penalties up to 1e-2.
+    `n_rounds`, `reg` and the rule ``c_model="auto"``, which is that of `DPFedDROClassifier`, were chosen on simulated
+    data (``examples/benchmarks/choose_private_steps.py``), where the scores of fixed steps are flat from 10 to 30
+    rounds and for penalties up to 1e-2.
 
     References
     ----------
@@ -203,7 +204,7 @@ class DPFedERMClassifier(PrivateFederatedClassifier):
         budget="total",
         accountant="gdp",
         n_rounds=20,
-        c_model=3.0,
+        c_model="auto",
         rho=0.8,
         schedule="decaying",
         fit_intercept=True,

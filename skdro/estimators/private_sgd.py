@@ -54,8 +54,9 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         "auto" takes "gdp" or "pld".
     n_rounds : int, default=20
         Rounds, all of them charged.
-    c_model : float, default=3.0
-        Step-size constant, > 0: steps are c_model / sqrt(t).
+    c_model : float or "auto", default="auto"
+        Step-size constant, > 0: steps are c_model / sqrt(t).  "auto" makes it the smaller the larger the public noise
+        is.
     fit_intercept : bool, default=True
     noise : {"os", "opendp"}, default="os"
         Where unseeded noise comes from: the operating system's entropy, or OpenDP's measurement in exact arithmetic,
@@ -103,9 +104,9 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
     Choosing parameters by ``GridSearchCV`` on private records is not private at any epsilon: its scores are exact
     functions of the labels.  Fix them beforehand, or tune on public or simulated data.
 
-    `n_rounds` and `c_model` were chosen together on simulated data, for full batches
-    (``examples/benchmarks/choose_private_steps.py``), where the scores are flat from 10 to 30 rounds and from steps
-    of 2 to 5.
+    `n_rounds` and the rule ``c_model="auto"``, which is that of `DPFedDROClassifier`, were chosen on simulated data
+    for full batches (``examples/benchmarks/choose_private_steps.py``), where the scores of fixed steps are flat from
+    10 to 30 rounds.
 
     References
     ----------
@@ -151,7 +152,7 @@ class DPFedSGDClassifier(PrivateFederatedClassifier):
         budget="total",
         accountant="auto",
         n_rounds=20,
-        c_model=3.0,
+        c_model="auto",
         fit_intercept=True,
         noise="os",
         diagnostics=None,

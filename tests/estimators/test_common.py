@@ -37,7 +37,7 @@ ESTIMATORS = [
     FedOvADROClassifier(),
     DPFedDROClassifier(),
     DPFedDROClassifier(aggregation="trusted"),
-    DPFedDROClassifier(c_model="auto"),
+    DPFedDROClassifier(c_model=3.0),
     DPFedDROClassifier(variant="paper"),
     DPFedDROClassifier(variant="paper", kappa=float("inf"), adjacency="zero_out"),
     DPFedERMClassifier(),

@@ -16,9 +16,11 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import skdro
-from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier, plan_noise
+from skdro import DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier
+from skdro.estimators import _private_designs
 from skdro.exceptions import PrivacyLeakWarning, SingleClientWarning
 from skdro.federation import doors
+from skdro.federation.steps.gradient import GradientDescent
 from skdro.preprocessing import RowNormClipper
 from skdro.privacy.accounting import ACCOUNTANTS
 from skdro.privacy.mechanism import release
@@ -802,22 +804,69 @@ def test_they_are_public():
     assert {cls.__name__ for cls, _ in METHODS.values()} <= set(skdro.__all__)
 
 
+# ---------------------------------------------------------------- steps that shrink with the noise
+
+DESCENTS = each(["local", "trusted", "ERM", "ERM, trusted", "SGD", "SGD, sampled"])
+
+
 @seeded
+@DESCENTS
 @pytest.mark.parametrize("epsilon", [0.1, 100.0])
-@pytest.mark.parametrize(("aggregation", "noiseless"), [("local", 8.0), ("trusted", 5.0)])
-def test_automatic_steps_shrink_with_the_public_noise(federation, aggregation, noiseless, epsilon):
+@pytest.mark.parametrize("weights", ["size", "uniform"])
+def test_automatic_steps_shrink_with_the_public_noise(federation, method, epsilon, weights):
     X, y, groups = federation
-    rows = np.unique(groups, return_counts=True)[1].tolist()
-    noise = plan_noise(epsilon, 1e-5, 30, rows, n_features=3, n_classes=3, aggregation=aggregation).noise
-    by_hand = noiseless / np.sqrt(1 + max(place.ratio_round for place in noise.values()) ** 2)
-    settings = {"aggregation": aggregation, "epsilon": epsilon, "n_rounds": 30, "random_state": 0}
-    automatic = estimator("local", **settings, c_model="auto").fit(X, y, groups=groups)
-    given = estimator("local", **settings, c_model=by_hand).fit(X, y, groups=groups)
+    settings = {"epsilon": epsilon, "client_weights": weights, "data_norm": 2.0, "random_state": 0}
+    automatic = estimator(method, **settings).fit(X, y, groups=groups)
+    sigma = np.array([event.sigma for event in automatic.privacy_.events])  # of each client
+    alpha = np.unique(groups, return_counts=True)[1] / 90 if weights == "size" else np.full(4, 0.25)
+    of_sum = np.sqrt(np.sum((alpha * sigma) ** 2)) if automatic.aggregation == "local" else sigma[0]
+    nu = of_sum * np.sqrt(3 * 4) / (np.sqrt(2) * 2.0)
+    given = estimator(method, **settings, c_model=10 / np.sqrt(1 + 16 * nu**2)).fit(X, y, groups=groups)
     np.testing.assert_allclose(automatic.coef_, given.coef_, rtol=1e-9)
     assert automatic.privacy_.events == given.privacy_.events
 
 
-def test_automatic_steps_are_not_for_the_published_algorithm(federation):
+def test_the_noise_that_automatic_steps_are_told_of_is_that_of_the_weighted_sum():
+    rng, alpha, sigma = np.random.default_rng(0), np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.5, 3.0])
+    drawn = np.std((alpha * sigma * rng.normal(size=(200_000, 3))).sum(axis=1))
+    *_, of_sum = _private_designs.GRADIENT_RELEASE["local"]
+    assert of_sum(sigma, alpha) == pytest.approx(drawn, rel=0.01)
+
+
+@seeded
+@DESCENTS
+def test_automatic_steps_know_no_record(federation, method, monkeypatch):
     X, y, groups = federation
-    with pytest.raises(ValueError, match=r'c_model="auto" is a rule for variant="global"'):
-        estimator("paper", c_model="auto").fit(X, y, groups=groups)
+    steps = []
+
+    def watched(**settings):
+        steps.append(settings["step"])
+        return GradientDescent(**settings)
+
+    monkeypatch.setattr(_private_designs, "GradientDescent", watched)
+    model = estimator(method, random_state=0)
+    model.fit(X, y, groups=groups)
+    model.fit(-5 * X[::-1], (y + 1) % 3, groups=groups)
+    assert steps[1] == steps[0]
+    model.fit(X[:60], y[:60], groups=groups[:60])  # another number of rows is another public fact
+    assert steps[2] < steps[0]
+
+
+@seeded
+@pytest.mark.parametrize("method", ["paper", "paper, trusted labels", "ERM, paper"])
+def test_the_published_algorithms_keep_their_constant(federation, method):
+    X, y, groups = federation
+    settings = {"random_state": 0, "epsilon": 10.0}
+    automatic = estimator(method, **settings, c_model="auto").fit(X, y, groups=groups)
+    given, other = (estimator(method, **settings, c_model=c).fit(X, y, groups=groups) for c in (3.0, 2.0))
+    np.testing.assert_array_equal(automatic.coef_, given.coef_)
+    assert automatic.privacy_ == given.privacy_
+    assert np.abs(automatic.coef_ - other.coef_).max() > 1e-6
+
+
+@pytest.mark.parametrize("cls", [DPFedDROClassifier, DPFedERMClassifier, DPFedSGDClassifier])
+@pytest.mark.parametrize("constant", ["automatic", 0.0, None])
+def test_a_step_constant_that_is_none_is_refused(federation, cls, constant):
+    X, y, _ = federation
+    with pytest.raises(ValueError, match="c_model"):
+        cls(classes=ALL_CLASSES, c_model=constant).fit(X, y)

@@ -21,7 +21,9 @@ METHODS = {
 
 
 def estimator(adjacency="replace_one", epsilon=1.0, cls=DPFedDROClassifier, **parameters):
-    settings = {"delta": 1e-5, "classes": [0, 1], "n_rounds": 1, "random_state": 0, **parameters}
+    # a step that is set: the losses that are scored, and with them the bounds below, depend on the model's scale
+    fixed = {"delta": 1e-5, "classes": [0, 1], "n_rounds": 1, "random_state": 0, "c_model": 3.0}
+    settings = {**fixed, **parameters}
     return cls(epsilon=epsilon, adjacency=adjacency, **settings)
 
 
