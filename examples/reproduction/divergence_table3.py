@@ -3,16 +3,16 @@
 MNIST-ST (digits 5 to 9 against 0 to 4, a tenth positive in training, balanced test) and Fashion-MNIST (ten classes),
 10 000 training images of 14 x 14 pixels and a network with one hidden layer of 32 tanh units, where the paper has
 60 000 of 28 x 28 and a ResNet-20.  KL divergence; delta = 1 / (10 n), replace-one, noise once on the sum, total
-budgets by exact accounting.  One setting a solver for all budgets, chosen on simulated data
-(``examples/benchmarks/choose_divergence_steps.py``).
+budgets by exact accounting.  Clips, iterations and steps that follow the noise were chosen on simulated data
+(``examples/benchmarks/choose_divergence_steps.py`` and ``choose_divergence_rule.py``), one rule a solver.
 
 **The published numbers cannot be reached honestly.**  They hardly depend on epsilon (MNIST-ST 99.5 % at .5 and at
 10), and the noise scales behind them are given up to constants, for losses and gradients whose bounds are assumed
 and not enforced.  At exact privacy every solver loses tens of points at epsilon .5, and the differences of the
 variance-reduced ones carry more noise than they save.  The last row, the same network without privacy, says what of
-the distance is the smaller data and model, and what is privacy.  On MNIST-ST accuracy does not rise with epsilon:
-the one setting goes too short a way to find the rare class where little noise helps it across the threshold; more
-rounds would, see the guide.
+the distance is the smaller data and model, and what is privacy.  On MNIST-ST, where one record in ten is positive,
+plain descent goes from 58 to 64 %, and the solvers that follow changes put every record into the frequent class from
+epsilon 5 on: they have 30 short steps there, and their constants come from milder tasks.
 
     SKDRO_DATA=folder python examples/reproduction/divergence_table3.py [--quick]
 """
@@ -30,19 +30,12 @@ from skdro import DROSpiderClassifier, KLDROSpiderClassifier
 
 EPSILONS = (0.5, 1.0, 5.0, 10.0)
 COMMON = {"hidden_layer_sizes": (32,), "aggregation": "trusted"}
-PLAIN = {**COMMON, "n_rounds": 60, "clip_norm": 1.0, "momentum": 0.9, "step_size": 1.0}
-CHANGING = {**COMMON, "n_rounds": 30}
+PLAIN, DIFFERING = {**COMMON, "n_rounds": 60}, {**COMMON, "clip_norm": 2.0}
 SOLVERS = {
     "DP-SGDA": DROSpiderClassifier(divergence="kl", solver="dpsgda", **PLAIN),
-    "PrivateDiff": DROSpiderClassifier(
-        divergence="kl", solver="privatediff", step_size=4.0, clip_norm=2.0, **CHANGING
-    ),
-    "DP Double-SPIDER": DROSpiderClassifier(
-        divergence="kl", solver="double_spider", step_size=32.0, clip_norm=1.0, **CHANGING
-    ),
-    "DP Recursive-SPIDER": KLDROSpiderClassifier(
-        radius=0.5, solver="recursive_spider", step_size=4.0, clip_norm=2.0, **CHANGING
-    ),
+    "PrivateDiff": DROSpiderClassifier(divergence="kl", solver="privatediff", **DIFFERING),
+    "DP Double-SPIDER": DROSpiderClassifier(divergence="kl", solver="double_spider", **COMMON),
+    "DP Recursive-SPIDER": KLDROSpiderClassifier(radius=0.5, solver="recursive_spider", **DIFFERING),
     "default (plain descent)": DROSpiderClassifier(divergence="kl", **PLAIN),
     "private ERM": DROSpiderClassifier(divergence="kl", solver="erm", **PLAIN),
 }

@@ -32,11 +32,9 @@ from skdro.privacy import membership_inference
 EPSILONS = (0.1, 1.0, 3.0, 5.0, 8.0, 10.0)
 COMMON = {"hidden_layer_sizes": (32,), "aggregation": "trusted"}
 SOLVERS = {
-    "DP Double-SPIDER": DROSpiderClassifier(divergence="kl", solver="double_spider", step_size=32.0, **COMMON),
-    "DP Recursive-SPIDER": KLDROSpiderClassifier(
-        radius=0.5, solver="recursive_spider", step_size=4.0, clip_norm=2.0, **COMMON
-    ),
-    "default (plain descent)": DROSpiderClassifier(divergence="kl", n_rounds=60, step_size=1.0, **COMMON),
+    "DP Double-SPIDER": DROSpiderClassifier(divergence="kl", solver="double_spider", **COMMON),
+    "DP Recursive-SPIDER": KLDROSpiderClassifier(radius=0.5, solver="recursive_spider", clip_norm=2.0, **COMMON),
+    "default (plain descent)": DROSpiderClassifier(divergence="kl", n_rounds=60, **COMMON),
 }
 PAPER = {
     "DP Double-SPIDER": (0.9719, 0.9723, 0.9717, 0.9723, 0.9724, 0.9715),
