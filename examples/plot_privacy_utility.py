@@ -52,7 +52,8 @@ print("not private:", {name: round(value, 3) for name, value in display.referenc
 
 # %%
 # No private model reaches the pooled one.  Noise on the sum, not at each clinic, is worth about three times the
-# epsilon at small budgets, and nothing any more at 10.  One release is behind the rounds from epsilon 1 to 3.
+# epsilon at small budgets, and nothing any more at 10.  One release is behind the rounds, but for the smallest budget
+# with noise at each clinic.
 #
 # The band above is the standard error of a mean of eight; a budget pays for one fit.  Below each dot is one fit: at
 # small epsilon the same method gives a useful model or a useless one, by chance.
