@@ -186,8 +186,8 @@ class DPFedDROClassifier(PrivateFederatedClassifier):
     `n_rounds` and the rule ``c_model="auto"``, 10 / sqrt(1 + (4 nu)^2) with nu the size of the noise in the weighted
     sum over the largest norm of a mean gradient, were chosen on simulated data
     (``examples/benchmarks/choose_private_steps.py``).  No certificate comes with a private fit, and in our
-    comparisons the radius improved private accuracy only where many labels were wrong and sensors had drifted
-    (``examples/benchmarks/private_uci.py``, ``examples/reproduction/robust_under_shift.py``).
+    comparisons the radius did not improve private accuracy (``examples/benchmarks/private_uci.py``,
+    ``examples/reproduction/robust_under_shift.py``).
 
     References
     ----------
