@@ -89,7 +89,8 @@ class DROSpiderClassifier(DivergenceClassifier):
         Private.  Iterations, all of them charged.
     step_size : float or "auto", default="auto"
         Private.  Step of the model.  "auto" goes a way that did well in simulations, for linear models and for
-        networks, in `n_rounds` steps: the way is longer the less public noise there is.
+        networks, in `n_rounds` steps: the way is longer the less public noise there is.  It is meant for the
+        default momentum.
     clip_norm : float, default=1.0
         Private.  C: the weighted gradient of each record is clipped to this norm.
     momentum : float, default=0.9

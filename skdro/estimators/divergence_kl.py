@@ -86,7 +86,7 @@ class KLDROSpiderClassifier(DivergenceClassifier):
     step_size : float or "auto", default="auto"
         Private, and of "scdro", which takes it for features scaled to rows of mean square one.  Step of the model.
         "auto" goes a way that did well in simulations, for linear models and for networks, in `n_rounds` steps: the
-        way is longer the less public noise there is.  That of "scdro" is 0.3.
+        way is longer the less public noise there is.  It is meant for the default momentum.  That of "scdro" is 0.3.
     clip_norm : float, default=2.0
         Private.  C: the weighted gradient of each record is clipped to this norm.
     momentum : float, default=0.9
