@@ -18,7 +18,7 @@ from ._divergence import DivergenceClassifier, Way
 
 __all__ = ["KLDROSpiderClassifier"]
 
-SCDRO_STEP = 0.3
+SCDRO_STEP = 0.3  # the steps of noisy full batches would be too long for mini-batches
 
 
 class KLDROSpiderClassifier(DivergenceClassifier):

@@ -27,6 +27,7 @@ z / sqrt(1 + a / kappa^2) and n_dif with r times that, whatever the solver takes
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, log
 from typing import Any
 
@@ -116,11 +117,12 @@ def _shift(problem, facts):
 def _cautious(designed, descent, facts):
     """The design for `descent`, with a caution if its noise feeds back."""
 
-    def growth(n_rounds):
+    def of_fit(figure, n_rounds):
         shorter = replace(descent, n_rounds=n_rounds)
-        return noise_feedback(designed(shorter).plan, shorter, facts)
+        return figure(designed(shorter).plan, shorter, facts)
 
-    return replace(designed(descent), caution=feedback_caution(growth, descent.n_rounds))
+    caution = feedback_caution(partial(of_fit, noise_feedback), partial(of_fit, step_size), descent.n_rounds)
+    return replace(designed(descent), caution=caution)
 
 
 def dpgd(budget: Budget, descent: Descent, problem: Ambiguity, facts: Facts) -> Design:

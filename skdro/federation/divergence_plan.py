@@ -215,13 +215,15 @@ def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
     return per_step * sqrt(descent.refresh_every)
 
 
-def feedback_caution(growth: Callable[[int], float], n_rounds: int) -> str | None:
+def feedback_caution(growth: Callable[[int], float], step: Callable[[int], float], n_rounds: int) -> str | None:
     """What to warn with if the noise feeds back, and the number of iterations that would cure it.
 
     Parameters
     ----------
     growth : callable
         `noise_feedback` of the fit with this many iterations; increasing.
+    step : callable
+        `step_size` of that fit.
     n_rounds : int
         As asked for.
 
@@ -235,11 +237,14 @@ def feedback_caution(growth: Callable[[int], float], n_rounds: int) -> str | Non
     while unsound - sound > 1:
         middle = (sound + unsound) // 2
         sound, unsound = (middle, unsound) if growth(middle) <= FEEDBACK_LIMIT else (sound, middle)
-    cure = f"n_rounds={sound} keeps it below" if sound > 1 else "no number of iterations keeps it below"
+    # an automatic step would grow as the iterations become fewer: the cure names the step that it holds for
+    cure = f"n_rounds={sound} with step_size={step(sound):.6g} keeps it below"
+    if sound == 1:
+        cure = "no number of iterations keeps it below with these steps"
     return (
         "The noise of the changed gradients feeds back through their clip: it grows by the factor "
-        f"{growth(n_rounds):.2g} between two refreshes, where {FEEDBACK_LIMIT:g} is the limit; {cure} with these "
-        'steps. Smaller steps, a smaller difference slope, a larger epsilon, or solver="dpgd" help as well.'
+        f"{growth(n_rounds):.2g} between two refreshes, where {FEEDBACK_LIMIT:g} is the limit; {cure}. "
+        'Smaller steps, a smaller difference slope, a larger epsilon, or solver="dpgd" help as well.'
     )
 
 

@@ -1,6 +1,7 @@
 """The divergence classifiers: exact fits against independent models, and what separates them from private ones."""
 
 import pickle
+import re
 import sys
 from importlib.util import find_spec
 
@@ -246,6 +247,21 @@ def test_noise_that_feeds_back_is_named_with_its_cure(iris):
         DROSpiderClassifier(
             solver="double_spider", epsilon=2.0, delta=1e-4, classes=[0, 1, 2], step_size=3.0, n_rounds=50
         ).fit(*iris)
+
+
+@pytest.mark.parametrize(
+    ("cls", "solver"), [(DROSpiderClassifier, "double_spider"), (DROSpiderClassifier, "privatediff")]
+)
+def test_the_cure_of_feedback_holds_for_automatic_steps(iris, cls, solver):
+    """Fewer iterations alone would not do: each automatic step would be longer."""
+    model = cls(solver=solver, epsilon=30.0, delta=1e-4, classes=[0, 1, 2], n_rounds=60, data_norm=8.0)
+    with pytest.warns(NoiseFeedbackWarning) as caught:
+        model.fit(*iris)
+    message = next(str(w.message) for w in caught if w.category is NoiseFeedbackWarning)
+    n_rounds, step = re.search(r"n_rounds=(\d+) with step_size=([\d.e-]+) ", message).groups()
+    clone(model).set_params(n_rounds=int(n_rounds), step_size=float(step)).fit(*iris)  # a warning would be an error
+    with pytest.warns(NoiseFeedbackWarning):
+        clone(model).set_params(n_rounds=int(n_rounds)).fit(*iris)
 
 
 @each_solver
