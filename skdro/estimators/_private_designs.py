@@ -1,12 +1,10 @@
 """Designs that several private classifiers share: a plan for the budget, and the algorithm that keeps to it."""
 
-import numpy as np
-
 from ..federation.batches import FullBatch, PoissonBatch
 from ..federation.doors import GaussianDoor, pass_through
 from ..federation.steps.gradient import GradientDescent, shrinking_step
 from ..privacy.accounting import ACCOUNTANTS
-from ..privacy.plan import AGGREGATIONS, ReleaseKind, gaussian_plan
+from ..privacy.plan import AGGREGATIONS, PlannedRelease, ReleaseKind, gaussian_plan
 from ..privacy.sampled_plan import Batches, poisson_plan
 from ..privacy.sensitivity import ADJACENCIES, mean_gradient, weighted_gradient_sum
 from ..privacy.subsampling import PLD, PoissonSampling
@@ -76,11 +74,10 @@ def _trusted_gradient(estimator, facts):
     return weighted_gradient_sum(estimator.data_norm, facts.alpha, facts.n_records, ADJACENCIES[estimator.adjacency])
 
 
-# aggregation -> sensitivity of what gets the noise, the doors at the client and at the server, and the standard
-# deviation of the noise in the weighted sum from that of each draw
+# aggregation -> sensitivity of what gets the noise, and the doors at the client and at the server
 GRADIENT_RELEASE = {
-    "local": (_local_gradient, lambda door: (door, pass_through), lambda sigma, alpha: np.linalg.norm(alpha * sigma)),
-    "trusted": (_trusted_gradient, lambda door: (pass_through, door), lambda sigma, alpha: sigma.item()),
+    "local": (_local_gradient, lambda door: (door, pass_through)),
+    "trusted": (_trusted_gradient, lambda door: (pass_through, door)),
 }
 
 PUBLISHED_CONSTANT = 3.0  # the steps of the published algorithms have the noise in their formulas
@@ -91,26 +88,26 @@ def published_constant(estimator) -> float:
     return PUBLISHED_CONSTANT if estimator.c_model == "auto" else estimator.c_model
 
 
-def step_constant(estimator, facts, sigma: np.ndarray) -> float:
+def step_constant(estimator, facts, release: PlannedRelease) -> float:
     """Constant c of the steps c / sqrt(t): the one given or, with "auto", one that shrinks as the noise grows.
 
     On Poisson samples too the signal is the mean gradient of all records, which the samples estimate without bias,
-    and `sigma` is the noise on that estimate, the factor one over the probability in it.
+    and the planned noise is that on the estimate, the factor one over the probability in it.
     """
     if estimator.c_model != "auto":
         return estimator.c_model
-    *_, of_sum = GRADIENT_RELEASE[estimator.aggregation]
-    return shrinking_step(of_sum(sigma, facts.alpha), (facts.n_classes, facts.n_columns), estimator.data_norm)
+    shape = (facts.n_classes, facts.n_columns)
+    return shrinking_step(release.sigma_of_sum(facts.alpha), shape, estimator.data_norm)
 
 
 def _descent(estimator, facts, objective, plan, batch):
-    _, doors, _ = GRADIENT_RELEASE[estimator.aggregation]
+    _, doors = GRADIENT_RELEASE[estimator.aggregation]
     at_client, at_server = doors(GaussianDoor(plan.releases["gradient"], facts.noise))
     algorithm = GradientDescent(
         objective=objective,
         n_classes=facts.n_classes,
         alpha=facts.alpha,
-        step=step_constant(estimator, facts, plan.releases["gradient"].sigma),
+        step=step_constant(estimator, facts, plan.releases["gradient"]),
         data_norm=estimator.data_norm,
         at_client=at_client,
         at_server=at_server,
@@ -121,7 +118,7 @@ def _descent(estimator, facts, objective, plan, batch):
 
 def descent_design(estimator, facts, objective):
     """Gradient descent at the broadcast model; one release of a gradient a round."""
-    sensitivity, *_ = GRADIENT_RELEASE[estimator.aggregation]
+    sensitivity, _ = GRADIENT_RELEASE[estimator.aggregation]
     kind = ReleaseKind("gradient", estimator.n_rounds)
     plan = plan_of(estimator, [kind], {"gradient": sensitivity(estimator, facts)})
     return _descent(estimator, facts, objective, plan, FullBatch())
@@ -129,7 +126,7 @@ def descent_design(estimator, facts, objective):
 
 def sampled_descent_design(estimator, facts, objective):
     """The same on Poisson samples of the records, whose terms count one over their probability."""
-    sensitivity, *_ = GRADIENT_RELEASE[estimator.aggregation]
+    sensitivity, _ = GRADIENT_RELEASE[estimator.aggregation]
     sampling = PoissonSampling(float(estimator.sampling_rate))
     plan = poisson_plan(
         [ReleaseKind("gradient", estimator.n_rounds)],

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import e, hypot, log, sqrt
 
-import numpy as np
-
 from ..privacy.plan import PrivacyPlan, ReleaseKind
 from ..privacy.reweighting_sensitivity import clipped_sum
 from .divergence_batches import Iterations
@@ -180,14 +178,8 @@ def step_size(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
     -------
     float
     """
-    noise = _of_sum(plan.releases["gradient"], facts) * sqrt(facts.model.n_parameters / descent.n_rounds)
+    noise = plan.releases["gradient"].sigma_of_sum(facts.alpha) * sqrt(facts.model.n_parameters / descent.n_rounds)
     return descent.step / hypot(1.0, noise / (descent.clip_norm * descent.knee))
-
-
-def _of_sum(planned, facts):
-    """Standard deviation of a released number in what the server steps along."""
-    weights = 1.0 if len(planned.drawn) == 1 else facts.alpha
-    return float(np.linalg.norm(weights * planned.sigma))
 
 
 def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
@@ -210,7 +202,7 @@ def noise_feedback(plan: PrivacyPlan, descent: Descent, facts: Facts) -> float:
     planned = plan.releases.get(_changed("gradient"))
     if planned is None:
         return 0.0
-    sigma = _of_sum(planned, facts) * clipped_sum(1.0, plan.adjacency)
+    sigma = planned.sigma_of_sum(facts.alpha) * clipped_sum(1.0, plan.adjacency)
     per_step = descent.difference_slope * step_size(plan, descent, facts) * sqrt(facts.model.n_parameters) * sigma
     return per_step * sqrt(descent.refresh_every)
 

@@ -197,6 +197,17 @@ class PlannedRelease:
         """Standard deviation of the noise of each draw, shape (n_draws,)."""
         return self.multiplier * self.drawn
 
+    def sigma_of_sum(self, alpha: np.ndarray) -> float:
+        """Standard deviation of the noise in the weighted sum over clients.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_clients,)
+            Client weights; noise that is added once to the sum has them in its sensitivity.
+        """
+        weights = 1.0 if len(self.drawn) == 1 else alpha
+        return float(np.linalg.norm(weights * self.sigma))
+
     @property
     def mu_squared(self) -> np.ndarray:
         """Squared Gaussian-DP parameter of all `count` releases together, shape (n_clients,)."""

@@ -24,6 +24,7 @@ from skdro.federation.steps.gradient import GradientDescent
 from skdro.preprocessing import RowNormClipper
 from skdro.privacy.accounting import ACCOUNTANTS
 from skdro.privacy.mechanism import release
+from skdro.privacy.plan import PlannedRelease
 
 seeded = pytest.mark.filterwarnings("ignore:random_state is set:skdro.exceptions.PrivacyLeakWarning")
 leaky = pytest.mark.filterwarnings("ignore::skdro.exceptions.PrivacyLeakWarning")
@@ -829,8 +830,10 @@ def test_automatic_steps_shrink_with_the_public_noise(federation, method, epsilo
 def test_the_noise_that_automatic_steps_are_told_of_is_that_of_the_weighted_sum():
     rng, alpha, sigma = np.random.default_rng(0), np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.5, 3.0])
     drawn = np.std((alpha * sigma * rng.normal(size=(200_000, 3))).sum(axis=1))
-    *_, of_sum = _private_designs.GRADIENT_RELEASE["local"]
-    assert of_sum(sigma, alpha) == pytest.approx(drawn, rel=0.01)
+    local = PlannedRelease("gradient", 1, 1.0, sensitivity=sigma, drawn=sigma)
+    assert local.sigma_of_sum(alpha) == pytest.approx(drawn, rel=0.01)
+    once = PlannedRelease("gradient", 1, 2.0, sensitivity=sigma, drawn=np.array([0.5]))
+    assert once.sigma_of_sum(alpha) == 1.0  # the weights are in the sensitivity
 
 
 @seeded
